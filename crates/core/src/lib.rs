@@ -1,4 +1,5 @@
-//! The vocabulary of Airlock: ids, syscalls, callers, requests, units and limits.
+//! The vocabulary of Airlock: ids, syscalls, callers, requests, units, limits and the programs that
+//! run others.
 //!
 //! Pure: no I/O, no clock, no randomness. Every other crate speaks in these types, so a value is
 //! parsed once, at the edge, and trusted afterwards.
@@ -11,6 +12,7 @@ mod ids;
 mod json;
 pub mod limits;
 mod path;
+pub mod programs;
 mod request;
 mod suggest;
 mod syscall;

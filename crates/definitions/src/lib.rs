@@ -10,9 +10,10 @@ mod agent;
 mod workflow;
 
 pub use adapter::{
-    Adapter, AdapterFile, Api, ArgumentError, Call, CheckFailure, Cli, ErrorCase, Example, Fixture,
-    Header, How, Interface, Invocation, Kind, Level, Mcp, Output, OutputError, Resolved, Retry,
-    Samples, Sandbox, Status, Summary, Unresolved, check_samples, resolve,
+    Adapter, AdapterFile, Api, ArgumentError, Call, CheckFailure, Cli, ErrorCase, Example,
+    FIXTURES_AT_ONCE, Fixture, Header, How, Interface, Invocation, Kind, Level, Mcp, Output,
+    OutputError, Resolved, Retry, Samples, Sandbox, Status, Summary, Unresolved, check_samples,
+    resolve,
 };
 pub use agent::{Agent, Budget};
 pub use airlock_yaml::{CODES, DefinitionError, Mismatch, Schema};

@@ -231,6 +231,82 @@ proptest! {
 }
 
 #[test]
+fn no_argument_is_a_program_or_code() {
+    let text = format!("{HEADER}{SUMMARY}{BODY}");
+    for (command, option, refused) in [
+        (
+            "[env]",
+            "--max-count",
+            Some((28, "cannot be looked through")),
+        ),
+        ("[env]", "-u", Some((28, "which one is run"))),
+        ("[xargs, rg]", "--max-count", Some((28, "`xargs`"))),
+        ("[sh]", "-c", Some((28, "code of `sh`"))),
+        ("[env, python3]", "-c", Some((28, "code of `python3`"))),
+        ("[node]", "--eval", Some((28, "code of `node`"))),
+        ("[awk]", "-v", Some((30, "code of `awk`"))),
+        ("[python3]", "-W", Some((30, "code of `python3`"))),
+        ("[env, rg]", "--max-count", None),
+        ("[sh, run.sh]", "-c", None),
+        ("[python3, run.py]", "-c", None),
+        ("[sh, -c, id]", "-c", None),
+    ] {
+        let text = text
+            .replace("[rg, --no-config]", command)
+            .replace("--max-count", option);
+        let read = file(&text).adapter();
+        let Some((line, what)) = refused else {
+            assert!(read.is_ok(), "{command} {option}");
+            continue;
+        };
+        let error = read.unwrap_err();
+        let problem = &error.problems()[0];
+        assert_eq!(problem.code, "definition/unsafe-argument", "{command}");
+        assert_eq!(problem.place.line, line, "{command} {option}");
+        assert!(problem.what.contains(what), "{}", problem.what);
+    }
+    let reads = text
+        .replace("[rg, --no-config]", "[python3]")
+        .replace("    - option: --max-count\n      from: limit\n", "")
+        .replace("    - { option: --glob, from: glob, joined: true }\n", "")
+        .replace("    - { flag: --hidden, from: hidden }\n", "")
+        .replace(
+            "    - value: pattern\n    - word: --\n    - each: paths\n",
+            "    - word: -u\n",
+        );
+    let error = file(&reads).adapter().unwrap_err();
+    let what = &error.problems()[0].what;
+    assert!(what.contains("reads code"), "{what}");
+}
+
+#[test]
+fn fixtures_are_bounded_so_that_trying_them_is() {
+    let text = format!("{HEADER}{SUMMARY}{BODY}{SAMPLES}").replace(
+        "output: { parse: lines }",
+        "output: { parse: text, extract: { regex: '.*[^A-Z]|[A-Z]', all: true } }",
+    );
+    let fixture = |length| {
+        let long = "A".repeat(length);
+        format!("  - name: long\n    stdout: \"{long}\"\n    value: []\n")
+    };
+    let most = file(&format!("{text}{}", fixture(64 * 1024 - 4)));
+    let samples = most.samples().unwrap();
+    assert_eq!(samples.fixture_bytes(), 64 * 1024);
+    let begun = std::time::Instant::now();
+    assert!(!check_samples(&most.adapter().unwrap(), &samples).is_empty());
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    let more = file(&format!("{text}{}", fixture(64 * 1024 - 3)));
+    let error = more.samples().unwrap_err();
+    let problem = &error.problems()[0];
+    assert_eq!(problem.code, "definition/too-large");
+    assert!(
+        problem.what.contains("the limit is 65536"),
+        "{}",
+        problem.what
+    );
+}
+
+#[test]
 fn samples_are_checked() {
     let text = format!("{HEADER}{SUMMARY}{BODY}{SAMPLES}");
     let samples = file(&text).samples().unwrap();

@@ -142,6 +142,73 @@ fn values_do_not_become_options() {
 }
 
 #[test]
+fn a_value_is_never_a_program_or_code() {
+    const COMMAND: &str = "command: [echo, 'n ${inputs.word}', '${inputs.word}']";
+    for (command, place, what) in [
+        (
+            "[env, '${inputs.word}', file]",
+            "'${inputs.word}'",
+            "which one is run",
+        ),
+        (
+            "[timeout, '5', '${inputs.word}']",
+            "'${inputs.word}'",
+            "which one is run",
+        ),
+        ("[xargs, '${inputs.word}']", "'${inputs.word}'", "`xargs`"),
+        ("[sh, -c, 'id ${inputs.word}']", "'id ${", "code of `sh`"),
+        (
+            "[python3, -c, 'print(\"${inputs.word}\")']",
+            "'print(",
+            "code of `python3`",
+        ),
+        (
+            "[perl, -ne, '${inputs.word}', a.txt]",
+            "'${inputs.word}'",
+            "code of `perl`",
+        ),
+        (
+            "[awk, '${inputs.word}', a.txt]",
+            "'${inputs.word}'",
+            "code of `awk`",
+        ),
+        (
+            "[sed, -n, 's/a/${inputs.word}/', a.txt]",
+            "'s/a/",
+            "code of `sed`",
+        ),
+        ("[python3, -u], stdin: '${inputs.word}'", "-u", "reads code"),
+    ] {
+        let text = FLOW.replacen(COMMAND, &format!("command: {command}"), 1);
+        let error = Workflow::read(text.as_bytes()).unwrap_err();
+        let problem = &error.problems()[0];
+        assert_eq!(problem.code, "definition/unsafe-argument", "{command}");
+        assert!(problem.what.contains(what), "{command}: {}", problem.what);
+        let wrong = text.lines().find(|line| line.contains(command)).unwrap();
+        let (before, _) = wrong.split_once(command).unwrap();
+        let column = before.len() + command.find(place).unwrap() + 1;
+        assert_eq!(
+            usize::try_from(problem.place.column),
+            Ok(column),
+            "{command}"
+        );
+    }
+    for command in [
+        "[env, cargo, test, '${inputs.word}']",
+        "[sh, run.sh, '${inputs.word}']",
+        "[python3, run.py, -c, '${inputs.word}']",
+        "[python3, -c, 'import sys; print(sys.argv[1])', '${inputs.word}']",
+        "[awk, -v, 'w=${inputs.word}', '{print w}', a.txt]",
+        "[python3, run.py], stdin: '${inputs.word}'",
+        "[sh, -c, id]",
+    ] {
+        let text = FLOW.replacen(COMMAND, &format!("command: {command}"), 1);
+        let read = Workflow::read(text.as_bytes());
+        assert!(read.is_ok(), "{command}: {}", read.unwrap_err());
+    }
+}
+
+#[test]
 fn what_is_too_large_is_not_passed_on() {
     let flow = flow("word", "word").unwrap();
     let inputs = json!({"word": "x".repeat(2_000_000)});

@@ -147,6 +147,7 @@ impl Kernel {
             request: question,
             stage: grounds.stage.clone(),
             grant: None,
+            ended: false,
         };
         // A person may change their mind by asking again; nobody else wears them down that way.
         let insist = scene.front == Front::Cli;

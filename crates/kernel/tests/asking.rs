@@ -279,7 +279,7 @@ fn an_answer_under_another_policy_or_too_late_counts_for_nothing() {
     let asked = review(read(&kernel, Front::Agent, "ask/a.txt"));
     place.pass(3_601);
     let late = kernel.answer_request(person(&kernel), &asked.approval.id, &yes(&[]));
-    assert!(late.unwrap_err().to_string().contains("expired"));
+    assert!(late.unwrap_err().to_string().contains("in time"));
     let missing = ApprovalId::new("missing").unwrap();
     let unknown = kernel.answer_request(person(&kernel), &missing, &yes(&[]));
     assert!(

@@ -1,8 +1,8 @@
 //! Questions to people, their answers, and the grants that remain: asked once, counted exactly.
 //!
 //! Guarantees: the same question asked again while it is open is the same question; an asker has a
-//! bounded number of them; a grant's use is counted in the transaction that finds it, and only if
-//! its events prove it.
+//! bounded number of them, and so have all sessions of a front together; a grant's use is counted in
+//! the transaction that finds it, and only if its events prove it.
 
 use crate::change::Change;
 use crate::error::StateError;
@@ -10,6 +10,7 @@ use crate::fact::{Fact, Kind};
 use crate::sessions::Owner;
 use crate::store::{Durable, State};
 use airlock_core::{Digest, Timestamp};
+use airlock_policy::Generation;
 use airlock_policy::approval::{
     AnswerError, Answered, ApprovalId, ApprovalRequest, Asker, Grant, Query, Reply,
 };
@@ -17,6 +18,9 @@ use serde::{Deserialize, Serialize};
 
 /// Questions one asker may have open: more than anybody reads would only hide the one that matters.
 const OPEN: usize = 20;
+/// Questions that one front may have open for one user, whatever number of sessions asked them: a
+/// session costs a client nothing.
+const OPEN_TOGETHER: usize = 100;
 
 const STATUS_OPEN: &str = "open";
 const STATUS_GRANTED: &str = "granted";
@@ -32,6 +36,9 @@ pub struct Approval {
     pub stage: Option<String>,
     /// What a yes left.
     pub grant: Option<Grant>,
+    /// Whether the session that asked ended for good: nobody can use an answer any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
 }
 
 /// How a question stands.
@@ -48,6 +55,10 @@ pub enum ApprovalStatus {
     Denied,
     /// Nobody answered in time.
     Expired,
+    /// It was open or granted when the session that asked ended for good.
+    SessionEnded,
+    /// It was approved under another policy than the one in force, which it does not hold for.
+    PolicyChanged,
 }
 
 impl ApprovalStatus {
@@ -59,26 +70,39 @@ impl ApprovalStatus {
             Self::Spent => "spent",
             Self::Denied => "denied",
             Self::Expired => "expired",
+            Self::SessionEnded => "session_ended",
+            Self::PolicyChanged => "policy_changed",
         }
     }
 }
 
 impl Approval {
-    /// How it stands at `now`.
+    /// How it stands at `now`, under the policy it was asked under.
     pub fn status(&self, now: Timestamp) -> ApprovalStatus {
         if let Some(grant) = &self.grant {
-            return if grant.is_live(now) {
-                ApprovalStatus::Granted
-            } else {
-                ApprovalStatus::Spent
+            return match (grant.is_live(now), self.ended) {
+                (true, false) => ApprovalStatus::Granted,
+                (true, true) => ApprovalStatus::SessionEnded,
+                (false, _) => ApprovalStatus::Spent,
             };
         }
         match self.reply() {
             Some(Reply::Deny) => ApprovalStatus::Denied,
             Some(Reply::Approve) => ApprovalStatus::Spent,
+            Some(Reply::Defer) | None if self.ended => ApprovalStatus::SessionEnded,
             Some(Reply::Defer) | None if self.request.is_open(now) => ApprovalStatus::Open,
             Some(Reply::Defer) | None => ApprovalStatus::Expired,
         }
+    }
+
+    /// How it stands at `now` while `policy` is in force.
+    pub fn status_under(&self, policy: Generation, now: Timestamp) -> ApprovalStatus {
+        let status = self.status(now);
+        let bound = self.grant.as_ref().map(|grant| grant.binding.generation);
+        if status == ApprovalStatus::Granted && bound != Some(policy) {
+            return ApprovalStatus::PolicyChanged;
+        }
+        status
     }
 
     fn reply(&self) -> Option<Reply> {
@@ -120,12 +144,13 @@ impl Approval {
     /// The part of the status that time does not change.
     pub(crate) fn stored_status(&self) -> &'static str {
         if let Some(grant) = &self.grant {
-            let usable = !grant.revoked && grant.uses_left != Some(0);
+            let usable = !self.ended && !grant.revoked && grant.uses_left != Some(0);
             return if usable { STATUS_GRANTED } else { STATUS_OVER };
         }
         match self.reply() {
             Some(Reply::Deny) => STATUS_DENIED,
             Some(Reply::Approve) => STATUS_OVER,
+            Some(Reply::Defer) | None if self.ended => STATUS_OVER,
             Some(Reply::Defer) | None => STATUS_OPEN,
         }
     }
@@ -147,7 +172,7 @@ pub enum Asked {
     Again(Box<Approval>),
     /// A person said no to it, and that holds for as long as the question would have.
     Denied(Box<Approval>),
-    /// The asker has too many open questions already.
+    /// The asker has too many open questions already, or its front has for all of its sessions.
     TooMany {
         /// How many.
         open: usize,
@@ -189,6 +214,9 @@ pub enum AnswerStateError {
     /// What is stored of the question is not what its events say.
     #[error("the approval request `{0}` was changed outside Airlock and is not honoured")]
     Unproven(ApprovalId),
+    /// The session that asked ended for good.
+    #[error("the session that asked `{0}` has ended: nobody can use an answer")]
+    Ended(ApprovalId),
     /// The store did not take it.
     #[error(transparent)]
     State(#[from] StateError),
@@ -202,8 +230,8 @@ pub(crate) enum Denials {
 }
 
 impl State {
-    /// Asks `approval`, unless it is asked already. `insist` asks anew what was denied: for a
-    /// person, who may change their mind.
+    /// Asks `approval`, unless it is asked already. `insist` asks anew what was denied, and whatever
+    /// other sessions have open: for a person, who may change their mind.
     pub fn ask(
         &self,
         approval: Approval,
@@ -244,7 +272,9 @@ impl State {
                     ApprovalStatus::Open
                     | ApprovalStatus::Granted
                     | ApprovalStatus::Spent
-                    | ApprovalStatus::Expired => Asked::Again(same),
+                    | ApprovalStatus::Expired
+                    | ApprovalStatus::SessionEnded
+                    | ApprovalStatus::PolicyChanged => Asked::Again(same),
                 });
             }
             let open = writer
@@ -252,6 +282,14 @@ impl State {
                 .len();
             if open >= OPEN {
                 return Ok(Asked::TooMany { open });
+            }
+            if !insist {
+                let owner = approval.owner().to_string();
+                let front = &approval.request.action.asker.plugin;
+                let open = writer.count_open(&owner, front, now)?;
+                if open >= OPEN_TOGETHER {
+                    return Ok(Asked::TooMany { open });
+                }
             }
             let mut waiting = Vec::new();
             for id in asked.iter() {
@@ -316,6 +354,10 @@ impl State {
                 refused = Some(AnswerStateError::Unproven(id.clone()));
                 return Ok(None);
             };
+            if approval.status(now) == ApprovalStatus::SessionEnded {
+                refused = Some(AnswerStateError::Ended(id.clone()));
+                return Ok(None);
+            }
             let grant = match answer(&mut approval.request) {
                 Ok(grant) => grant,
                 Err(error) => {
@@ -359,7 +401,8 @@ impl State {
             for id in candidates {
                 // Proven and looked at anew: another process may have used it up meanwhile.
                 let proven = writer.prove(Kind::Approval, &id.to_string())?;
-                let Some(approval) = proven.and_then(Fact::approval) else {
+                let proven = proven.and_then(Fact::approval);
+                let Some(approval) = proven.filter(|approval| !approval.ended) else {
                     continue;
                 };
                 let Some(mut grant) = approval.grant.filter(|grant| grant.covers(query)) else {
@@ -426,7 +469,11 @@ fn matters(earlier: &Approval, denials: Denials, now: Timestamp) -> bool {
     match earlier.status(now) {
         ApprovalStatus::Open => true,
         ApprovalStatus::Denied => denials == Denials::Hold && now < earlier.request.expires,
-        ApprovalStatus::Granted | ApprovalStatus::Spent | ApprovalStatus::Expired => false,
+        ApprovalStatus::Granted
+        | ApprovalStatus::Spent
+        | ApprovalStatus::Expired
+        | ApprovalStatus::SessionEnded
+        | ApprovalStatus::PolicyChanged => false,
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) enum Change {
     GrantUsed { id: ApprovalId },
     /// A grant was withdrawn.
     GrantRevoked { id: ApprovalId },
+    /// The session that asked ended for good.
+    ApprovalEnded { id: ApprovalId },
     /// Something is to be remembered.
     Observed { observation: Box<Observation> },
     /// A workflow began.
@@ -92,9 +94,10 @@ impl Change {
             | Self::SessionCharged { id, .. } => (Kind::Session, id.to_string()),
             Self::LedgerKept { workspace, .. } => (Kind::Ledger, workspace.to_string()),
             Self::Asked { approval } => (Kind::Approval, approval.request.id.to_string()),
-            Self::Answered { id, .. } | Self::GrantUsed { id } | Self::GrantRevoked { id } => {
-                (Kind::Approval, id.to_string())
-            }
+            Self::Answered { id, .. }
+            | Self::GrantUsed { id }
+            | Self::GrantRevoked { id }
+            | Self::ApprovalEnded { id } => (Kind::Approval, id.to_string()),
             Self::Observed { observation } => (Kind::Observation, observation.id.clone()),
             Self::RunCreated { run } => (Kind::Run, run.id.clone()),
             Self::RunStepped { id, .. } | Self::RunFinished { id, .. } => (Kind::Run, id.clone()),
@@ -154,14 +157,17 @@ impl Change {
             }
             (Self::GrantUsed { .. }, Some(Fact::Approval(mut approval))) => {
                 let grant = approval.grant.as_mut().ok_or(Inapplicable)?;
-                grant.uses_left = match grant.uses_left {
-                    Some(left) => Some(left.checked_sub(1).ok_or(Inapplicable)?),
-                    None => None,
-                };
+                if let Some(left) = &mut grant.uses_left {
+                    *left = left.checked_sub(1).ok_or(Inapplicable)?;
+                }
                 one(Fact::Approval(approval))
             }
             (Self::GrantRevoked { .. }, Some(Fact::Approval(mut approval))) => {
                 approval.grant.as_mut().ok_or(Inapplicable)?.revoked = true;
+                one(Fact::Approval(approval))
+            }
+            (Self::ApprovalEnded { .. }, Some(Fact::Approval(mut approval))) => {
+                approval.ended = true;
                 one(Fact::Approval(approval))
             }
             (Self::Observed { observation }, None) => one(Fact::Observation(observation)),
@@ -193,6 +199,7 @@ impl Change {
                 | Self::Answered { .. }
                 | Self::GrantUsed { .. }
                 | Self::GrantRevoked { .. }
+                | Self::ApprovalEnded { .. }
                 | Self::Observed { .. }
                 | Self::RunCreated { .. }
                 | Self::RunStepped { .. }
@@ -210,7 +217,8 @@ impl Change {
             | Self::Asked { .. }
             | Self::Answered { .. }
             | Self::GrantUsed { .. }
-            | Self::GrantRevoked { .. } => false,
+            | Self::GrantRevoked { .. }
+            | Self::ApprovalEnded { .. } => false,
             Self::SessionCreated { .. }
             | Self::SessionState { .. }
             | Self::SessionMode { .. }

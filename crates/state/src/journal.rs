@@ -6,7 +6,8 @@ use crate::change::{Change, Event};
 use crate::error::StateError;
 use crate::fact::{Fact, Kind, Row, subject};
 use airlock_audit::{Head, LogId, Sealed, seal};
-use airlock_core::Timestamp;
+use airlock_core::{PluginName, Timestamp};
+use airlock_policy::Generation;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
 
@@ -33,12 +34,15 @@ pub(crate) struct Stretch<'a> {
     pub(crate) rank: Option<i64>,
     /// Only those after that one.
     pub(crate) after: Option<&'a str>,
+    /// The policy in force.
+    pub(crate) policy: Generation,
     pub(crate) now: Timestamp,
     pub(crate) most: usize,
 }
 
-/// How an approval stands at `?3`: it waits, it grants, or it is over.
-const RANK: &str = "CASE WHEN due <= ?3 THEN 2 WHEN status = 'open' THEN 0 WHEN status = 'granted' THEN 1 ELSE 2 END";
+/// How an approval stands at `?3` under the policy `?4`: it waits, it grants, or it is over. A grant
+/// that was given under another policy covers nothing.
+const RANK: &str = "CASE WHEN due <= ?3 THEN 2 WHEN status = 'open' THEN 0 WHEN status = 'granted' AND json_extract(body, '$.approval.grant.binding.generation') = ?4 THEN 1 ELSE 2 END";
 
 /// The shortest end of a name that stands for it.
 const ENDING: i64 = 4;
@@ -145,6 +149,7 @@ impl Reader<'_> {
         of: &Stretch<'_>,
     ) -> Result<Option<(Vec<Fact>, u64)>, StateError> {
         let now = of.now.as_micros();
+        let policy = of.policy.digest().to_string();
         let mut from = None;
         if let Some(after) = of.after {
             let sql = format!(
@@ -155,7 +160,7 @@ impl Reader<'_> {
                 .prepare_cached(&sql)
                 .and_then(|mut statement| {
                     statement
-                        .query_row(params![of.owner, after, now], |row| row.get(0))
+                        .query_row(params![of.owner, after, now, policy], |row| row.get(0))
                         .optional()
                 })
                 .map_err(|source| self.fail(source))?;
@@ -166,21 +171,22 @@ impl Reader<'_> {
             from = Some(of.rank.unwrap_or(rank));
         }
         let which = format!(
-            "FROM facts WHERE kind = 'approval' AND owner = ?1 AND (?2 IS NULL OR {RANK} = ?2) AND (?4 IS NULL OR {RANK} > ?4 OR ({RANK} = ?4 AND id < ?5))"
+            "FROM facts WHERE kind = 'approval' AND owner = ?1 AND (?2 IS NULL OR {RANK} = ?2) AND (?5 IS NULL OR {RANK} > ?5 OR ({RANK} = ?5 AND id < ?6))"
         );
         let all: i64 = self
             .db
             .prepare_cached(&format!("SELECT count(*) {which}"))
             .and_then(|mut statement| {
-                statement.query_row(params![of.owner, of.rank, now, from, of.after], |row| {
-                    row.get(0)
-                })
+                statement.query_row(
+                    params![of.owner, of.rank, now, policy, from, of.after],
+                    |row| row.get(0),
+                )
             })
             .map_err(|source| self.fail(source))?;
         let most = i64::try_from(of.most).unwrap_or(i64::MAX);
         let facts = self.facts(
-            &format!("SELECT body {which} ORDER BY {RANK}, id DESC LIMIT ?6"),
-            params![of.owner, of.rank, now, from, of.after, most],
+            &format!("SELECT body {which} ORDER BY {RANK}, id DESC LIMIT ?7"),
+            params![of.owner, of.rank, now, policy, from, of.after, most],
         )?;
         let more = all.unsigned_abs().saturating_sub(facts.len() as u64);
         Ok(Some((facts, more)))
@@ -254,6 +260,33 @@ impl Reader<'_> {
         self.facts(
             "SELECT body FROM facts WHERE kind = ?1 AND parent = ?2 AND status = ?3 AND due > ?4 ORDER BY seq",
             params![kind.as_str(), parent, status, now.as_micros()],
+        )
+    }
+
+    /// How many questions `front` has open at `now` for `owner`, whatever its sessions.
+    pub(crate) fn count_open(
+        &self,
+        owner: &str,
+        front: &PluginName,
+        now: Timestamp,
+    ) -> Result<usize, StateError> {
+        // The last part of who asks, which no other part can pass for.
+        let end = format!("/{front}");
+        self.db
+            .query_row(
+                "SELECT count(*) FROM facts WHERE kind = 'approval' AND owner = ?1 AND status = 'open' AND due > ?2 AND substr(parent, -length(?3)) = ?3",
+                params![owner, now.as_micros(), end],
+                |row| row.get::<_, i64>(0),
+            )
+            .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+            .map_err(|source| self.fail(source))
+    }
+
+    /// What `owner` asked and is open or granted at `now`, in order of their events.
+    pub(crate) fn unsettled(&self, owner: &str, now: Timestamp) -> Result<Vec<Fact>, StateError> {
+        self.facts(
+            "SELECT body FROM facts WHERE kind = 'approval' AND owner = ?1 AND status IN ('open', 'granted') AND due > ?2 ORDER BY seq",
+            params![owner, now.as_micros()],
         )
     }
 

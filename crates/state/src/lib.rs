@@ -14,6 +14,7 @@
 
 mod approvals;
 mod change;
+mod ending;
 mod error;
 mod fact;
 mod journal;

@@ -7,6 +7,7 @@ use crate::journal::Stretch;
 use crate::sessions::Owner;
 use crate::store::State;
 use airlock_core::Timestamp;
+use airlock_policy::Generation;
 use airlock_policy::approval::ApprovalId;
 
 /// How questions stand, as they are listed: what waits, what can be used, and what is over.
@@ -26,9 +27,11 @@ pub enum ApprovalStanding {
 pub struct Listing<'a> {
     /// Only those that stand so; none: all of them.
     pub standing: Option<ApprovalStanding>,
-    /// Only those that come after this one. Of one standing no question is left out or listed twice,
-    /// whatever is answered between two pages.
+    /// Only those that come after this one. Of one standing none is left out or listed twice that stands
+    /// so from the first page to the last.
     pub after: Option<&'a ApprovalId>,
+    /// The policy in force: what was granted under another is over.
+    pub policy: Generation,
     /// When they stand so.
     pub now: Timestamp,
     /// No more than that.
@@ -62,6 +65,7 @@ impl State {
                 ApprovalStanding::Closed => 2,
             }),
             after: after.as_deref(),
+            policy: listing.policy,
             now: listing.now,
             most: listing.most,
         };

@@ -3,6 +3,7 @@
 //! Guarantee: every operation names the owner, and a session of another owner is not there.
 
 use crate::change::Change;
+use crate::ending::end_asked;
 use crate::error::StateError;
 use crate::fact::{Fact, Kind};
 use crate::store::{Durable, State};
@@ -374,7 +375,7 @@ impl State {
     }
 
     /// Puts the session `id` of `owner` into `state`; none if there is none. A cancelled session
-    /// stays cancelled, but can be archived.
+    /// stays cancelled, but can be archived; what it asked and was granted ends with it.
     pub fn set_session_state(
         &self,
         owner: &Owner,
@@ -518,7 +519,18 @@ impl State {
             let Some(session) = own(writer.find(Kind::Session, id.as_str())?, owner) else {
                 return Ok(None);
             };
-            writer.append(&change(&session)?, now)?;
+            let change = change(&session)?;
+            writer.append(&change, now)?;
+            let cancels = matches!(
+                change,
+                Change::SessionState {
+                    state: SessionState::Cancelled,
+                    ..
+                }
+            );
+            if cancels {
+                end_asked(writer, &session, now)?;
+            }
             Ok(own(writer.find(Kind::Session, id.as_str())?, owner))
         })
     }

@@ -235,6 +235,7 @@ fn an_answer_counts_once_in_time_and_for_its_owner_alone() {
         AnswerStateError::Answer(error) => error,
         other @ (AnswerStateError::Unknown(_)
         | AnswerStateError::Unproven(_)
+        | AnswerStateError::Ended(_)
         | AnswerStateError::State(_)) => panic!("{other:?}"),
     };
     assert_eq!(

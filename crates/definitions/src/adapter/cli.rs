@@ -2,11 +2,13 @@
 //!
 //! Guarantee: an argument is one word or none, and never an option, unless the mapping says so: a
 //! value that begins with a dash is refused where it could be read as an option. No shell is
-//! involved anywhere, so every other character is data.
+//! involved anywhere, so every other character is data. No argument is the program of a wrapper that
+//! is known, or code of an interpreter that is.
 
 use super::arguments::{ArgumentError, Interface};
 use super::how::{Place, SCALARS, WORDS, command, input, one, place, word};
-use airlock_yaml::{Mapping, Names, Node, Problems, code, shown};
+use airlock_core::programs::{Input, Word, exposed};
+use airlock_yaml::{Mapping, Names, Node, Problems, Spot, code, shown};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -60,15 +62,18 @@ impl Cli {
         problems: &mut Problems,
     ) -> Option<Self> {
         let mut fields = Mapping::of(node, "`cli`", problems)?;
-        let command = fields
-            .need("command", problems)
-            .and_then(|node| command(node, problems));
+        let place_of_command = fields.need("command", problems);
+        let command = place_of_command.and_then(|node| command(node, problems));
         let nodes = fields
             .get("arguments")
             .and_then(|node| node.list(WORDS, problems));
         let mut arguments = Vec::new();
+        let mut spots = Vec::new();
         for node in nodes.unwrap_or_default() {
-            arguments.extend(Part::parse(node, interface, problems));
+            if let Some(part) = Part::parse(node, interface, problems) {
+                arguments.push(part);
+                spots.push(node.spot);
+            }
         }
         let stdin = fields
             .get("stdin")
@@ -85,13 +90,34 @@ impl Cli {
             }
         }
         fields.close(problems);
-        Some(Self {
+        let cli = Self {
             command: command?,
             arguments,
             stdin,
             directory,
             environment,
-        })
+        };
+        let spot = place_of_command.map_or(node.spot, |node| node.spot);
+        cli.check(spot, &spots, problems);
+        Some(cli)
+    }
+
+    /// Refuses a value that would be a program or code, whatever wrapper or interpreter it is handed
+    /// to. The command stands at `command`, each argument at one of `arguments`.
+    fn check(&self, command: Spot, arguments: &[Spot], problems: &mut Problems) {
+        let fixed = self.command.iter();
+        let fixed = fixed.map(|word| (Word::Fixed(word), command));
+        let parts = self.arguments.iter().zip(arguments);
+        let parts = parts.flat_map(|(part, spot)| part.words().map(move |word| (word, *spot)));
+        let (words, spots): (Vec<Word<'_>>, Vec<Spot>) = fixed.chain(parts).unzip();
+        let input = match self.stdin {
+            Some(_) => Input::Open,
+            None => Input::Fixed,
+        };
+        if let Some(found) = exposed(&words, input) {
+            let spot = spots.get(found.at).copied().unwrap_or(command);
+            problems.error(code::UNSAFE_ARGUMENT, spot, found.what, found.fix);
+        }
     }
 
     /// The program it runs.
@@ -205,6 +231,22 @@ impl Part {
         };
         fields.close(problems);
         part
+    }
+
+    /// The words it becomes, where it becomes any.
+    fn words(&self) -> impl Iterator<Item = Word<'_>> {
+        let open = |dash: bool| Word::Open {
+            begins: if dash { "-" } else { "" },
+        };
+        let (first, second) = match self {
+            Self::Word(word) | Self::Flag { word, .. } => (Word::Fixed(word), None),
+            Self::Option {
+                word, joined: true, ..
+            } => (Word::Open { begins: word }, None),
+            Self::Option { word, dash, .. } => (Word::Fixed(word), Some(open(*dash))),
+            Self::Value { dash, .. } | Self::Each { dash, .. } => (open(*dash), None),
+        };
+        std::iter::once(first).chain(second)
     }
 
     fn pattern(&self) -> Vec<String> {

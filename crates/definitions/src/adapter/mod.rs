@@ -26,7 +26,7 @@ pub use cli::{Cli, Invocation};
 pub use how::{How, Mcp};
 pub use output::{Output, OutputError};
 pub use resolve::{Resolved, Unresolved, resolve};
-pub use samples::{CheckFailure, Example, Fixture, Samples, check_samples};
+pub use samples::{CheckFailure, Example, FIXTURES_AT_ONCE, Fixture, Samples, check_samples};
 
 use airlock_yaml::{
     DefinitionError, Mapping, Names, Node, Problems, Spot, code, documents, read, text,

@@ -2,12 +2,17 @@
 
 use super::body::Adapter;
 use super::how::How;
-use airlock_yaml::{Mapping, Node, Problems};
+use airlock_yaml::{Mapping, Node, Problems, code};
 use serde::Serialize;
 use serde_json::Value;
 
 /// Most examples, and most fixtures.
 const MOST: usize = 100;
+/// Most bytes that the fixtures of one adapter have together. A pattern may look at all of a fixture
+/// for each of the many matches that are taken of it: that is a second of work, and not minutes.
+const FIXTURE_BYTES: usize = 64 * 1024;
+/// Most bytes of fixtures that are tried at once, whatever number of adapters they are of.
+pub const FIXTURES_AT_ONCE: usize = 1024 * 1024;
 
 /// Examples and fixtures.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -16,6 +21,14 @@ pub struct Samples {
     pub examples: Vec<Example>,
     /// Ends with what they mean.
     pub fixtures: Vec<Fixture>,
+}
+
+impl Samples {
+    /// How many bytes of output its fixtures have together.
+    pub fn fixture_bytes(&self) -> usize {
+        let bytes = |fixture: &Fixture| fixture.stdout.len() + fixture.stderr.len();
+        self.fixtures.iter().map(bytes).sum()
+    }
 }
 
 /// Arguments, and the words they become; without those, only that they are taken.
@@ -84,7 +97,14 @@ pub(super) fn parse(node: &Node, problems: &mut Problems) -> Option<Samples> {
         .iter()
         .filter_map(|node| fixture(node, problems))
         .collect();
-    Some(Samples { examples, fixtures })
+    let samples = Samples { examples, fixtures };
+    let bytes = samples.fixture_bytes();
+    if bytes > FIXTURE_BYTES {
+        let what =
+            format!("the fixtures have {bytes} bytes of output; the limit is {FIXTURE_BYTES}");
+        problems.error(code::TOO_LARGE, node.spot, what, "shorten them");
+    }
+    Some(samples)
 }
 
 fn example(node: &Node, problems: &mut Problems) -> Option<Example> {
@@ -138,7 +158,7 @@ fn fixture(node: &Node, problems: &mut Problems) -> Option<Fixture> {
     if value.is_some() == error.is_some() {
         let fix = "say what it means";
         problems.error(
-            airlock_yaml::code::VALUE,
+            code::VALUE,
             node.spot,
             "a fixture has either a `value` or an `error`",
             fix,

@@ -4,6 +4,7 @@
 //! is that value, whatever its type; within other text it has to be a single value. There is no
 //! arithmetic, no function and no loop. `$${` stands for `${`.
 
+use airlock_core::programs::Word;
 use airlock_yaml::{Node, Problems, Tree, code, shown};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -283,6 +284,19 @@ impl Expression {
             Form::Reference(_) => true,
             Form::Text(pieces) => matches!(pieces.first(), Some(Piece::Reference(_))),
             Form::Literal(_) | Form::List(_) | Form::Object(_) => false,
+        }
+    }
+
+    /// It as a word of a command.
+    pub(super) fn word(&self) -> Word<'_> {
+        match &self.0 {
+            // What is no text is refused as a word, whatever it is.
+            Form::Literal(value) => Word::Fixed(value.as_str().unwrap_or_default()),
+            Form::Text(pieces) => match pieces.first() {
+                Some(Piece::Text(begins)) => Word::Open { begins },
+                Some(Piece::Reference(_)) | None => Word::Open { begins: "" },
+            },
+            Form::Reference(_) | Form::List(_) | Form::Object(_) => Word::Open { begins: "" },
         }
     }
 

@@ -3,6 +3,7 @@
 use super::STEPS;
 use super::condition::Condition;
 use super::expression::{Expression, Known};
+use airlock_core::programs::{Input, Word, exposed};
 use airlock_yaml::{Mapping, Names, Node, Problems, Tree, code};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -239,9 +240,8 @@ impl Reader<'_> {
     fn code(&self, node: &Node, problems: &mut Problems) -> Option<StepKind> {
         let mut fields = Mapping::of(node, "`execute_code`", problems)?;
         let mut pairs = Vec::new();
-        let command = fields
-            .need("command", problems)
-            .and_then(|node| self.command(node, problems));
+        let words = fields.need("command", problems);
+        let command = words.and_then(|node| self.command(node, problems));
         for key in [
             "stdin",
             "directory",
@@ -256,7 +256,16 @@ impl Reader<'_> {
             }
         }
         fields.close(problems);
-        pairs.push(("command".to_owned(), command?));
+        let command = command?;
+        let reads = pairs.iter().find(|(key, _)| key == "stdin");
+        let input = match reads {
+            Some((_, value)) if value.refers() => Input::Open,
+            Some(_) | None => Input::Fixed,
+        };
+        if let Some(node) = words {
+            harmless(node, &command, input, problems)?;
+        }
+        pairs.push(("command".to_owned(), command));
         Some(StepKind::Code {
             with: Expression::object(pairs),
         })
@@ -344,6 +353,28 @@ impl Reader<'_> {
             otherwise: otherwise?,
         })
     }
+}
+
+/// Fails where a reference in `command`, written at `node`, would be a program or code, whatever
+/// wrapper or interpreter it is handed to.
+fn harmless(
+    node: &Node,
+    command: &Expression,
+    input: Input,
+    problems: &mut Problems,
+) -> Option<()> {
+    let words = command.elements().unwrap_or_default();
+    let words: Vec<Word<'_>> = words.iter().map(Expression::word).collect();
+    let Some(found) = exposed(&words, input) else {
+        return Some(());
+    };
+    let place = match &node.tree {
+        Tree::List(nodes) => nodes.get(found.at),
+        Tree::Scalar { .. } | Tree::Map(_) => None,
+    };
+    let spot = place.map_or(node.spot, |node| node.spot);
+    problems.error(code::UNSAFE_ARGUMENT, spot, found.what, found.fix);
+    None
 }
 
 /// The id a step gives itself, whatever else is wrong with it.

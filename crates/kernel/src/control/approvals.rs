@@ -9,11 +9,14 @@ use crate::fronts::Front;
 use crate::process::StageHold;
 use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolFailure, ToolSpec};
 use airlock_core::{Caller, Digest, Timestamp};
+use airlock_policy::Generation;
 use airlock_policy::approval::{
     Answer, AnswerError, Answerer, ApprovalId, ApprovalRequest, Binding, Channel, Condition, Gate,
     Grant, Reply, RiskFactor,
 };
-use airlock_state::{AnswerStateError, Approval, ApprovalStanding, Listing, Owner, Page, State};
+use airlock_state::{
+    AnswerStateError, Approval, ApprovalStanding, ApprovalStatus, Listing, Owner, Page, State,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -44,7 +47,8 @@ enum Standing {
     Open,
     /// They were approved, and can still be used.
     Granted,
-    /// They were denied, used up or withdrawn, or are over.
+    /// They were denied, used up or withdrawn, or are over: by their time, with their session, or
+    /// under another policy.
     Closed,
 }
 
@@ -85,13 +89,14 @@ impl Tool for Read {
             let now = desk.clock.now();
             let state = desk.state()?;
             let owner = Owner::of(caller);
+            let policy = desk.store.current().generation();
             let Some(wanted) = &asked.approval else {
-                return listed(&state, &owner, &asked, now);
+                return listed(&state, &owner, &asked, policy, now);
             };
             let id = one_of(&state, &owner, wanted)?;
             let proven = state.approval(&owner, &id);
             match proven.map_err(|error| failure(&error))? {
-                Some(proven) => Ok(shown(&proven, now)),
+                Some(proven) => Ok(shown(&proven, policy, now)),
                 None => Err(unproven(&id)),
             }
         }))
@@ -107,6 +112,7 @@ fn listed(
     state: &State,
     owner: &Owner,
     asked: &ReadArguments,
+    policy: Generation,
     now: Timestamp,
 ) -> Result<Value, ToolFailure> {
     let after = asked.after.as_deref();
@@ -114,6 +120,7 @@ fn listed(
     let listing = Listing {
         standing: asked.status.map(ApprovalStanding::from),
         after: after.as_ref(),
+        policy,
         now,
         most: LISTED,
     };
@@ -122,18 +129,20 @@ fn listed(
     let Some(Page { approvals, more }) = page else {
         return Err(unknown(asked.after.as_deref().unwrap_or_default()));
     };
-    let short = approvals.iter().map(|approval| in_short(approval, now));
-    let short: Vec<Value> = short.collect();
+    let short = approvals.iter();
+    let short: Vec<Value> = short
+        .map(|approval| in_short(approval, policy, now))
+        .collect();
     Ok(json!({ "approvals": short, "more": more }))
 }
 
-fn in_short(approval: &Approval, now: Timestamp) -> Value {
+fn in_short(approval: &Approval, policy: Generation, now: Timestamp) -> Value {
     let request = &approval.request;
     let asker = &request.action.asker;
     let grant = approval.grant.as_ref();
     json!({
         "id": request.id,
-        "status": approval.status(now).as_str(),
+        "status": approval.status_under(policy, now).as_str(),
         "gate": request.gate,
         "risk": request.risk.level,
         "syscall": request.action.syscall,
@@ -202,9 +211,10 @@ fn unproven(id: &ApprovalId) -> ToolFailure {
     }
 }
 
-/// A question as it is shown, with how it stands at `now`.
-fn shown(approval: &Approval, now: Timestamp) -> Value {
+/// A question as it is shown, with how it stands at `now` while `policy` is in force.
+fn shown(approval: &Approval, policy: Generation, now: Timestamp) -> Value {
     let request = &approval.request;
+    let status = approval.status_under(policy, now);
     let answered = request.answered.as_ref().map(|answered| {
         json!({
             "answer": answered.answer.reply,
@@ -216,7 +226,7 @@ fn shown(approval: &Approval, now: Timestamp) -> Value {
     });
     json!({
         "id": request.id,
-        "status": approval.status(now).as_str(),
+        "status": status.as_str(),
         "gate": request.gate,
         "raised_by": raised_by(request),
         "risk": request.risk,
@@ -229,7 +239,7 @@ fn shown(approval: &Approval, now: Timestamp) -> Value {
         "asked": time(request.created),
         "expires": time(request.expires),
         "answered": answered,
-        "grant": approval.grant.as_ref().map(|grant| grant_shown(grant, now)),
+        "grant": approval.grant.as_ref().map(|grant| grant_shown(grant, status)),
     })
 }
 
@@ -251,9 +261,9 @@ fn raised_by(request: &ApprovalRequest) -> &'static str {
     }
 }
 
-fn grant_shown(grant: &Grant, now: Timestamp) -> Value {
+fn grant_shown(grant: &Grant, status: ApprovalStatus) -> Value {
     json!({
-        "live": grant.is_live(now),
+        "live": status == ApprovalStatus::Granted,
         "uses_left": grant.uses_left,
         "conditions": grant.conditions,
         "given": time(grant.given),
@@ -375,11 +385,17 @@ fn decide(desk: &Desk, asked: DecideArguments, caller: &Caller) -> Result<Value,
             {
                 desk.mode_refused(&owner, session);
             }
-            Ok(shown(&approval, now))
+            Ok(shown(&approval, policy.generation(), now))
         }
         Err(AnswerStateError::State(error)) => Err(failure(&error)),
         Err(AnswerStateError::Unknown(id)) => Err(unknown(&id.to_string())),
         Err(AnswerStateError::Unproven(id)) => Err(unproven(&id)),
+        Err(error @ AnswerStateError::Ended(_)) => Err(ToolFailure::Stored {
+            code: "answer_refused",
+            what: error.to_string(),
+            fix: Some("`airlock approvals list` shows what still waits".to_owned()),
+            retryable: false,
+        }),
         Err(AnswerStateError::Answer(error)) => Err(ToolFailure::Stored {
             code: "answer_refused",
             what: error.to_string(),

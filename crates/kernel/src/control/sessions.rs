@@ -355,6 +355,12 @@ static ARCHIVE: TurnSpec = TurnSpec {
     to: SessionState::Archived,
 };
 
+/// Whether `caller` puts the session away that it works in itself. Whoever does so is gone, as an MCP
+/// client is; a session that somebody else put away can be gone on in, by an agent for one.
+fn leaves(caller: &Caller, id: &SessionId) -> bool {
+    !is_person(caller) && caller.session.as_ref() == Some(id)
+}
+
 struct Turn {
     desk: Desk,
     change: &'static TurnSpec,
@@ -371,8 +377,12 @@ impl Tool for Turn {
         Ok(ForCaller::boxed(move |caller| {
             let id = meant(caller, session.as_ref())?;
             let state = desk.state()?;
-            let now = desk.clock.now();
-            let put = state.set_session_state(&Owner::of(caller), &id, to, now);
+            let (owner, now) = (Owner::of(caller), desk.clock.now());
+            let put = if to == SessionState::Archived && leaves(caller, &id) {
+                state.leave_session(&owner, &id, now)
+            } else {
+                state.set_session_state(&owner, &id, to, now)
+            };
             let put = put.map_err(|error| failure(&error))?;
             if to != SessionState::Active && put.is_some() {
                 desk.hold.session_ended();

@@ -1,25 +1,10 @@
 //! The checks of the execution contract, each with its id in the error. Pure.
 
 use super::failure::{CheckId, ProcessFailure};
-use super::wrappers::base_name;
+use airlock_core::programs::{base_name, is_system};
 use airlock_policy::Command;
 use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
-
-/// Directories whose programs are the system's own, so that a name in them means that program.
-const SYSTEM: &[&str] = &[
-    "/bin",
-    "/sbin",
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/local/bin",
-    "/usr/local/sbin",
-];
-
-/// Whether what lies in `directory` is the system's own.
-pub(super) fn is_system(directory: &str) -> bool {
-    SYSTEM.contains(&directory)
-}
 
 fn refused(what: String, fix: String) -> ProcessFailure {
     ProcessFailure::Check {

@@ -4,12 +4,11 @@ use super::checks;
 use super::contract::Terms;
 use super::failure::CheckId;
 use super::job::{Asked, Job};
-use super::wrappers;
 use crate::beneath::Root;
 use crate::tools::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use airlock_core::{ByteSize, Request, RequestPath, Span, Tier};
+use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, programs};
 use airlock_sandbox::Template;
 use airlock_sandbox::plan::Limits;
 use schemars::JsonSchema;
@@ -193,7 +192,7 @@ impl Tool for ExecRun {
             })?;
         checks::well_formed(&asked.command, asked.stdin.as_deref())
             .map_err(|(id, at, what, fix)| invalid(id, at, &what, fix))?;
-        let inner = wrappers::inner(&asked.command)
+        let inner = programs::inner(&asked.command)
             .map_err(|opaque| invalid(CheckId::Command, "command", &opaque.what, opaque.fix))?;
         let bounds = Bounds {
             timeout: asked.timeout.as_deref(),

@@ -41,7 +41,6 @@ mod run;
 #[cfg(target_os = "linux")]
 mod sandboxes;
 mod shell_run;
-mod shells;
 mod stages;
 #[cfg(target_os = "linux")]
 mod start;
@@ -51,8 +50,8 @@ mod surround;
 mod sweeper;
 mod testing;
 mod translate;
+mod unwritable;
 mod warm;
-mod wrappers;
 
 pub(crate) use check::Changes;
 pub(crate) use checks::Commands;
@@ -84,6 +83,7 @@ pub use surround::Machine;
 #[cfg(target_os = "linux")]
 pub(crate) use sweeper::{EVERY, Sweeper};
 pub(crate) use testing::{Measured, SaidBy, TestJob, TestRun, Variation};
+pub(crate) use unwritable::is_unwritable;
 pub(crate) use warm::Warm;
 
 /// Where the sandboxes of a workspace are noted, those of its extensions' workers too.

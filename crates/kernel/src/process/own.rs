@@ -8,12 +8,12 @@ use super::exec_run::{
     Boxed, LEAST_MEMORY, TEMPLATE, check_environment, directory, invalid, template, unit,
 };
 use super::failure::CheckId;
+use super::grants;
 use super::job::{Asked, Job, Listing, Staging};
-use super::{grants, wrappers};
 use crate::beneath::Root;
 use crate::fronts::Front;
 use crate::tools::{InvalidArguments, Keep, Prepared, Tool, ToolSpec};
-use airlock_core::{ByteSize, Request, RequestPath, Span, Tier};
+use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, programs};
 use airlock_sandbox::plan::Pattern;
 use airlock_sandbox::stage::StageName;
 use airlock_sandbox::{HostPath, Template};
@@ -120,7 +120,7 @@ impl Tool for Own {
         let reads = grants("allow_read", asked.allow_read)?;
         let writes = grants("allow_write", asked.allow_write)?;
         // A command that cannot be looked through is the person's own business.
-        let inner = wrappers::inner(&asked.command).unwrap_or(0);
+        let inner = programs::inner(&asked.command).unwrap_or(0);
         let denials = asked.deny.iter().map(|glob| denial(glob, root));
         let denials = denials.collect::<Result<Vec<String>, _>>()?;
         let job = Job {

@@ -11,6 +11,7 @@ use super::grants;
 use super::job::{Job, Listing, Staging, Work};
 use super::plans::{Made, Origin};
 use super::surround::{Around, Ground, Look, Machine, real};
+use super::unwritable;
 use super::warm::Warm;
 use crate::extensions::WorkerProgram;
 use crate::policy_store::PolicyInForce;
@@ -302,13 +303,8 @@ fn build(origin: &Origin) -> Result<Plan, ProcessFailure> {
     for path in &denied.paths {
         builder = builder.deny(path);
     }
-    let git = [
-        ".git/hooks",
-        ".git/config",
-        ".git/config.worktree",
-        ".git/commondir",
-    ];
-    let git = git.iter().filter(|_| around.is_repository());
+    let git = unwritable::GIT.into_iter();
+    let git = git.filter(|_| around.is_repository());
     let git = git.map(|name| format!("{root}/{name}"));
     for path in denied.unwritable.iter().cloned().chain(git) {
         builder = builder.deny_writing(path);

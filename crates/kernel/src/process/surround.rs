@@ -4,6 +4,7 @@
 //! and directories are the person's is told by whoever opens the kernel, never looked up.
 
 use super::failure::{CheckId, ProcessFailure};
+use super::unwritable::is_repository;
 use crate::workspace::Workspace;
 use airlock_core::limits::PATH_BYTES;
 use airlock_sandbox::plan::OwnVariable;
@@ -120,7 +121,7 @@ impl Place {
             },
             home,
             root: named(root)?,
-            repository: root.join(".git").is_dir(),
+            repository: is_repository(root),
         })
     }
 

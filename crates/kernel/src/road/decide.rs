@@ -10,7 +10,7 @@ use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::phases::{After, Held};
 use crate::policy_store::PolicyInForce;
-use crate::process::{Job, Within, view};
+use crate::process::{Job, Within, is_unwritable, view};
 use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
 use airlock_core::{
@@ -24,6 +24,7 @@ use airlock_policy::{
 };
 use airlock_state::{Session, StateError};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A decision, the view of the enforcer it was taken on, and what a review is about.
@@ -99,6 +100,11 @@ impl Kernel {
             return Ok(());
         }
         let (job, request) = (valid.prepared.job(), &valid.request);
+        if let Some(by) = self.of_no_use(request).filter(|_| job.is_some()) {
+            ruling.decision.verdict = Verdict::Deny;
+            ruling.decision.contributions.push(by);
+            return Ok(());
+        }
         // An answer is for what the stage holds. Whoever is before this call may still change that,
         // and nobody can once it is this call's turn: what is looked at now is what it runs on.
         let staged = job.is_some_and(|job| job.stage(&valid.stage).is_some());
@@ -134,6 +140,25 @@ impl Kernel {
             Err(error) => ruling.unknown = Some(error),
         }
         Ok(())
+    }
+
+    /// Why a yes to a change of files would be of no use: what makes it runs in a sandbox, which could
+    /// not.
+    fn of_no_use(&self, request: &Request) -> Option<Contribution> {
+        let root = Path::new(self.workspace().root().path());
+        let mut paths = request.paths.iter().filter_map(RequestPath::inside);
+        let changes = request.syscall.area() == "fs";
+        let kept = paths.find(|path| changes && is_unwritable(root, path))?;
+        Some(Contribution {
+            layer: Layer::BuiltIn,
+            rule: "kept-from-sandboxes".into(),
+            opinion: Opinion::Deny,
+            reason: format!(
+                "no sandbox can write `{}`, whoever approves it: a person changes it themselves",
+                sanitise_path(kept.as_str())
+            )
+            .into(),
+        })
     }
 
     /// Capabilities, then rules; or instead of the policy's own rules a token, if it is good for this

@@ -295,17 +295,24 @@ async fn what_only_a_person_may_do_is_denied_and_recorded_by_whatever_name() {
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
         assert!(!answer.to_string().contains(tool), "{answer}");
     }
-    assert_eq!(
-        client
-            .call("exec.own", json!({ "command": ["true"] }))
-            .await["error"]["code"],
-        -32602
-    );
+    // What no policy could open to a client is no tool of its, whatever it is given.
+    for (tool, arguments) in [
+        ("exec.own", json!({ "command": ["true"] })),
+        (
+            "approval.decide",
+            json!({ "approval": "a-1", "answer": "approve" }),
+        ),
+        ("workflow.run", json!({ "workflow": "w" })),
+        ("plugin.install", json!({ "directory": "/tmp" })),
+    ] {
+        let answer = client.call(tool, arguments).await;
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
     let refused = place.records();
     let refused = refused
         .iter()
         .filter(|entry| entry.metadata.contains_key("refused"));
-    assert_eq!(refused.count(), 5);
+    assert_eq!(refused.count(), 8);
 }
 
 #[tokio::test]

@@ -94,6 +94,7 @@ pub(crate) fn question(id: &str, request: &Request) -> Approval {
         request: ApprovalRequest::new(id, request, &FACTS, &decision, None, None, at(0), lifetime),
         stage: None,
         grant: None,
+        ended: false,
     }
 }
 
@@ -156,6 +157,7 @@ pub(crate) fn listed(
     let listing = Listing {
         standing,
         after: after.as_ref(),
+        policy: generation("policy"),
         now: at(seconds),
         most,
     };
@@ -182,12 +184,17 @@ pub(crate) fn query(request: &Request, seconds: i64) -> Query<'_> {
 }
 
 pub(crate) fn session(state: &State, user: &str, id: &str) -> Session {
+    session_for(state, user, id, None)
+}
+
+/// A session that works for `parent`.
+pub(crate) fn session_for(state: &State, user: &str, id: &str, parent: Option<&str>) -> Session {
     let new = NewSession {
         id: SessionId::new(id).unwrap(),
         owner: owner(user),
         workspace: "work".parse().unwrap(),
         agent: None,
-        parent: None,
+        parent: parent.map(|id| SessionId::new(id).unwrap()),
         title: None,
         mode: airlock_core::Mode::Explore,
         disciplined: true,

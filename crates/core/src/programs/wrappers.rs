@@ -4,14 +4,30 @@
 //! `xargs`, `find -exec` or a shell without a script ([`shells`]) will run stands in text or input,
 //! and so cannot be told.
 
-use super::checks::is_system;
 use super::shells;
+
+/// Directories whose programs are the system's own, so that a name in them means that program.
+const SYSTEM: &[&str] = &[
+    "/bin",
+    "/sbin",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/local/bin",
+    "/usr/local/sbin",
+];
+
+/// Whether what lies in `directory` is the system's own.
+pub fn is_system(directory: &str) -> bool {
+    SYSTEM.contains(&directory)
+}
 
 /// Why a wrapper cannot be looked through.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Opaque {
-    pub(super) what: String,
-    pub(super) fix: &'static str,
+pub struct Opaque {
+    /// What is the matter.
+    pub what: String,
+    /// How to mend it.
+    pub fix: &'static str,
 }
 
 /// How a wrapper is written: its flags, those that take a value, and words before the command.
@@ -70,15 +86,11 @@ const OPAQUE: &[&str] = &[
 const VECTOR: &str = "name the program itself and its arguments, one element each";
 
 /// Where in `command` the program begins that is really run.
-pub(super) fn inner(command: &[String]) -> Result<usize, Opaque> {
+pub fn inner(command: &[String]) -> Result<usize, Opaque> {
     let mut at = 0;
     while let Some(program) = command.get(at) {
         let rest = command.get(at + 1..).unwrap_or_default();
-        // A file of that name somewhere else is a program of its own, whatever it does.
-        let known = program
-            .rsplit_once('/')
-            .is_none_or(|(place, _)| is_system(place));
-        match step(base_name(program), known, rest)? {
+        match step(program, rest)? {
             Some(ahead) => at += 1 + ahead,
             None => return Ok(at),
         }
@@ -90,13 +102,18 @@ pub(super) fn inner(command: &[String]) -> Result<usize, Opaque> {
 }
 
 /// The last name of a path.
-pub(super) fn base_name(program: &str) -> &str {
+pub fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// How far after `name` the program begins that it runs; none if it runs none, or is not `known`
-/// to be the system's own.
-fn step(name: &str, known: bool, rest: &[String]) -> Result<Option<usize>, Opaque> {
+/// How far after `program` the one begins that it runs; none if it runs none, or is not the system's
+/// own.
+pub(super) fn step(program: &str, rest: &[String]) -> Result<Option<usize>, Opaque> {
+    let name = base_name(program);
+    // A file of that name somewhere else is a program of its own, whatever it does.
+    let known = program
+        .rsplit_once('/')
+        .is_none_or(|(place, _)| is_system(place));
     let mut wrappers = WRAPPERS.iter().filter(|_| known);
     if let Some(wrapper) = wrappers.find(|wrapper| wrapper.name == name) {
         return through(wrapper, rest).map(Some);

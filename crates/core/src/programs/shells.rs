@@ -80,8 +80,41 @@ pub(super) fn check(name: &str, arguments: &[String]) -> Result<(), Opaque> {
     })
 }
 
+/// What a word would be to a shell that has read others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The script, or an option.
+    Script,
+    /// Commands, or something that cannot be told.
+    Commands,
+    /// An argument of what it runs.
+    Argument,
+}
+
+/// What a word after `arguments` would be to the shell `name`.
+pub(super) fn next(name: &str, arguments: &[String]) -> Next {
+    let shell = plain(name);
+    let mut words = arguments.iter().map(String::as_str);
+    let mut harmless = true;
+    while let Some(word) = words.next() {
+        let ends = word == "--";
+        if !ends && is_option(word) {
+            harmless &= is_harmless(shell, word, &mut words);
+            continue;
+        }
+        if !ends || words.next().is_some() {
+            return Next::Argument;
+        }
+    }
+    if harmless {
+        Next::Script
+    } else {
+        Next::Commands
+    }
+}
+
 /// The name without what tells builds apart: `bash-static`, `zsh-5.9` and `ksh93` are shells too.
-fn plain(name: &str) -> &str {
+pub(super) fn plain(name: &str) -> &str {
     let name = name.strip_suffix("-static").unwrap_or(name);
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
 }
@@ -107,7 +140,7 @@ fn script<'a>(shell: &str, mut words: impl Iterator<Item = &'a str>) -> Result<&
 }
 
 /// Whether a shell may take `word` for an option. Those of POSIX are turned off with a `+`.
-fn is_option(word: &str) -> bool {
+pub(super) fn is_option(word: &str) -> bool {
     word.starts_with(['-', '+'])
 }
 
@@ -134,7 +167,7 @@ fn is_file_name(word: &str) -> bool {
 }
 
 /// Whether `path` is, or with its `..` may be, beneath `/dev` or `/proc`.
-fn may_be_device(path: &str) -> bool {
+pub(super) fn may_be_device(path: &str) -> bool {
     let parts = || path.split('/').filter(|part| !matches!(*part, "" | "."));
     let looked_at = if parts().any(|part| part == "..") {
         usize::MAX
@@ -272,6 +305,31 @@ mod tests {
                 "{}",
                 refused.what
             );
+        }
+    }
+
+    #[test]
+    fn what_stands_after_a_script_or_its_commands_is_an_argument() {
+        for (line, want) in [
+            ("", Next::Script),
+            ("-e", Next::Script),
+            ("-euo pipefail", Next::Script),
+            ("--", Next::Script),
+            ("run.sh", Next::Argument),
+            ("-e run.sh", Next::Argument),
+            ("-- run.sh", Next::Argument),
+            ("run.sh -c", Next::Argument),
+            ("-c", Next::Commands),
+            ("-e -c", Next::Commands),
+            ("-lc", Next::Commands),
+            ("+c", Next::Commands),
+            ("-c --", Next::Commands),
+            ("-o", Next::Commands),
+            ("--rcfile", Next::Commands),
+            ("-c id", Next::Argument),
+        ] {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(next("bash", &words), want, "{line}");
         }
     }
 

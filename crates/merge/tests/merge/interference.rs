@@ -269,7 +269,6 @@ fn what_changed_since_an_undo_was_looked_at_is_not_undone() {
     for since in [Since::Stays, Since::Goes] {
         for (change, make) in &changes {
             let project = one_change();
-            project.write("other", "old");
             put(&project.staged().join("other"), "new");
             project.merge("m1", &Selection::default()).unwrap();
             project.write("file", "one");

@@ -9,8 +9,8 @@ use crate::place::{Place, variable};
 use airlock_core::Span;
 use airlock_kernel::{Front, Kernel, Lifetime, Sandboxes};
 use airlock_service::{
-    Ended, Lock, LockError, Notice, Options, Post, Remote, Running, ServeError, Stopper,
-    socket_directory, start,
+    ClientError, Ended, Lock, LockError, Notice, Options, Post, Remote, Running, ServeError,
+    Stopper, socket_directory, start,
 };
 use clap::{Args, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -440,9 +440,20 @@ fn stop(place: &Place, output: &mut Output) -> Ending {
         output.note("no kernel runs for this workspace");
         return Ok(0);
     };
-    let refused = remote.stop();
-    if let Some(refused) = refused.map_err(|error| Failure::of(Kind::Failed, &error))? {
-        outcome::done(refused)?;
+    let mut told = remote.stop();
+    // It was opened again at that moment, and did not hear it.
+    while told.as_ref().is_err_and(ClientError::is_too_late)
+        && let Some(again) = found(&state)
+    {
+        remote = again;
+        told = remote.stop();
+    }
+    match told {
+        Ok(None) => {}
+        Ok(Some(refused)) => drop(outcome::done(refused)?),
+        // It ends without having heard it.
+        Err(error) if error.is_too_late() => {}
+        Err(error) => return Err(Failure::of(Kind::Failed, &error)),
     }
     drop(remote);
     // Gone is who no longer holds the lock.

@@ -52,6 +52,9 @@ impl Overlay {
 /// that waits for more is not used again.
 const COPIES: Duration = Duration::from_millis(100);
 
+/// How long a process takes to let go of what it closed at once.
+const LETTING_GO: Duration = Duration::from_millis(1);
+
 /// Tells whether a process that was made while this was open still has what was open with it.
 #[derive(Debug)]
 struct Witness {
@@ -69,7 +72,10 @@ impl Witness {
 
     /// Whether nobody has a copy, for all that can be waited for. The pipe hangs up with its last one.
     fn is_alone(&self) -> bool {
-        is_ready(self.end.as_fd(), COPIES).unwrap_or_default()
+        let hung_up = is_ready(self.end.as_fd(), COPIES).unwrap_or_default();
+        // Whoever closes all it has lets go of one after the other, in an order nobody promises.
+        std::thread::sleep(LETTING_GO);
+        hung_up
     }
 }
 

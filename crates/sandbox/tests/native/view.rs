@@ -65,7 +65,7 @@ fn it_does_so_while_others_are_started() {
         });
         let guarded = || place.start_with(|plan| plan.deny_pattern("**/.env"));
         let mut sandbox = guarded();
-        for number in 0..100 {
+        for number in 0..20 {
             let text = format!("{number}\n");
             std::fs::create_dir(place.path("tree/other")).unwrap();
             place.write("tree/other/file", &text);
@@ -75,7 +75,11 @@ fn it_does_so_while_others_are_started() {
             if !sandbox.shows_now() {
                 sandbox = guarded();
             }
-            assert_eq!(sh(&mut sandbox, "cat d/file"), text);
+            let shown = sh(&mut sandbox, "cat d/file");
+            if shown != text {
+                over.store(true, Ordering::Relaxed);
+            }
+            assert_eq!(shown, text);
         }
         over.store(true, Ordering::Relaxed);
     });

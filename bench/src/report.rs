@@ -8,7 +8,14 @@ use crate::table::{self, Row};
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md");
 
 /// Crates whose version matters for a figure.
-const CRATES: &[&str] = &["cedar-policy", "regorus", "rusqlite", "sha2", "hmac"];
+const CRATES: &[&str] = &[
+    "cedar-policy",
+    "regorus",
+    "rusqlite",
+    "aws-lc-rs",
+    "sha2",
+    "hmac",
+];
 
 pub(crate) fn write(rows: &[Row], load_before: &str) -> Result<(), Failure> {
     Ok(std::fs::write(FILE, text(rows, load_before))?)

@@ -15,10 +15,9 @@ pub use framing::{FrameError, read_stored, write_stored};
 
 use crate::encoding::{self, DecodeError, FORMAT_VERSION, MAX_BODY, SealError};
 use crate::{Entry, EventType};
-use airlock_core::Digest;
+use airlock_core::{Digest, Hashing};
 use message::Fields;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::str::FromStr;
 
@@ -108,12 +107,12 @@ pub struct Head {
 impl Head {
     /// The head of `log` before its first record.
     pub fn genesis(log: &LogId) -> Self {
-        let mut hash = Sha256::new();
+        let mut hash = Hashing::new();
         hash.update(GENESIS_TAG);
         hash.update(log.as_bytes());
         Self {
             seq: 0,
-            digest: Digest::from_bytes(hash.finalize().into()),
+            digest: hash.finish(),
         }
     }
 }

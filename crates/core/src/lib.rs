@@ -21,7 +21,7 @@ mod units;
 mod words;
 
 pub use caller::{Caller, Peer};
-pub use digest::{Digest, ParseDigestError};
+pub use digest::{Digest, Hashing, ParseDigestError, has_sha_instructions};
 pub use hidden::{is_hidden, is_ignorable, is_joiner};
 pub use host::canonical_host;
 pub use ids::{

@@ -6,11 +6,10 @@
 
 use crate::entry::Owner;
 use crate::node::Node;
-use airlock_core::Digest;
+use airlock_core::{Digest, Hashing};
 use airlock_sandbox::stage::TreePath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -311,7 +310,7 @@ fn read_through(mut from: File, copy: Option<&mut File>) -> io::Result<(u64, Dig
 }
 
 fn read_through_into(from: &mut File, into: &mut impl io::Write) -> io::Result<(u64, Digest)> {
-    let mut hasher = Sha256::new();
+    let mut hasher = Hashing::new();
     let mut buffer = vec![0_u8; 64 * 1024];
     let mut size = 0;
     loop {
@@ -326,7 +325,7 @@ fn read_through_into(from: &mut File, into: &mut impl io::Write) -> io::Result<(
         into.write_all(bytes)?;
         size += bytes.len() as u64;
     }
-    Ok((size, Digest::from_bytes(hasher.finalize().into())))
+    Ok((size, hasher.finish()))
 }
 
 /// Copies `from` into a new file of ours, synced.

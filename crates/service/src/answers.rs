@@ -102,15 +102,29 @@ pub(crate) fn result(kernel: &Kernel, outcome: Outcome) -> Result<Value, WireErr
 /// The same, with what the person is asked about besides what they asked for.
 pub(crate) fn asking(
     kernel: &Kernel,
-    outcome: Outcome,
+    mut outcome: Outcome,
     question: Option<Value>,
 ) -> Result<Value, WireError> {
-    told(&CallResult {
+    // The result itself, which may be long, is moved to its place rather than copied.
+    let value = match &mut outcome {
+        Outcome::Done(done) => Some(std::mem::take(&mut done.value)),
+        Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_) => None,
+    };
+    let mut told = told(&CallResult {
         outcome,
-        untrusted: untrusted(kernel),
+        // As the call found it.
+        untrusted: kernel.policy_origin() == PolicyOrigin::Untrusted,
         broken: broken(kernel),
         question,
-    })
+    })?;
+    let mut outcome = told.get_mut("outcome");
+    let mut done = outcome.as_mut().and_then(|outcome| outcome.get_mut("done"));
+    if let (Some(value), Some(place)) =
+        (value, done.as_mut().and_then(|done| done.get_mut("value")))
+    {
+        *place = value;
+    }
+    Ok(told)
 }
 
 /// A result as it crosses.

@@ -11,8 +11,8 @@ use crate::measure::{self, Samples};
 use crate::options::Options;
 use crate::table::Row;
 use airlock_audit::{Depth, Durability, VerifyOptions, verify_database};
+use airlock_core::Hashing;
 use rusqlite::{Connection, OpenFlags};
-use sha2::{Digest as _, Sha256};
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
@@ -170,7 +170,7 @@ fn plain_sha256(path: &Path) -> Result<(f64, f64), Failure> {
     let db = reader(path)?;
     let mut statement = db.prepare("SELECT stored FROM records ORDER BY seq")?;
     let mut rows = statement.query([])?;
-    let (mut hash, mut bytes) = (Sha256::new(), 0.0);
+    let (mut hash, mut bytes) = (Hashing::new(), 0.0);
     let (mut piece, mut nanos_a_byte) = (Vec::with_capacity(2 * PIECE), Vec::new());
     let mut more = true;
     while more {
@@ -187,7 +187,7 @@ fn plain_sha256(path: &Path) -> Result<(f64, f64), Failure> {
         nanos_a_byte.push(measure::nanos(start.elapsed()) / size.max(1.0));
         bytes += size;
     }
-    black_box(hash.finalize());
+    black_box(hash.finish());
     Ok((bytes, 1e9 / Samples::new(nanos_a_byte).median()))
 }
 

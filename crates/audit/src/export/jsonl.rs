@@ -5,10 +5,9 @@ use crate::chain::{Head, LogId, Stored};
 use crate::checkpoint::PublicKey;
 use crate::encoding::{FORMAT_VERSION, MAX_BODY};
 use crate::export::spelling::spell;
-use airlock_core::Digest;
+use airlock_core::{Digest, Hashing};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 /// The version of the export's layout.
 const EXPORT_VERSION: u8 = 1;
@@ -51,7 +50,7 @@ struct HeaderLine {
 
 impl ExportHeader {
     fn check(&self) -> Digest {
-        let mut hash = Sha256::new();
+        let mut hash = Hashing::new();
         hash.update(HEADER_TAG);
         hash.update([EXPORT_VERSION]);
         hash.update(self.log.as_bytes());
@@ -62,7 +61,7 @@ impl ExportHeader {
         if let Some(key) = &self.key {
             hash.update(key.as_bytes());
         }
-        Digest::from_bytes(hash.finalize().into())
+        hash.finish()
     }
 
     /// The header's line, without the newline.

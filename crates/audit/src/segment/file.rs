@@ -11,10 +11,10 @@ use crate::chain::{Head, LogId};
 use crate::encoding::MAX_BODY;
 use crate::open::nofollow;
 use crate::writer::{decode_head, encode_head};
+use airlock_core::Hashing;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -64,7 +64,7 @@ struct Block {
 /// Writes one archive; nothing counts until [`SegmentWriter::finish`].
 pub(super) struct SegmentWriter {
     file: BufWriter<File>,
-    hash: Sha256,
+    hash: Hashing,
     offset: u64,
     last: Head,
     blocks: Vec<Block>,
@@ -81,7 +81,7 @@ impl SegmentWriter {
             .open(path)?;
         let mut writer = Self {
             file: BufWriter::new(file),
-            hash: Sha256::new(),
+            hash: Hashing::new(),
             offset: 0,
             last: previous,
             blocks: Vec::new(),
@@ -148,8 +148,8 @@ impl SegmentWriter {
         }
         let last = encode_head(&self.last);
         self.put(&last)?;
-        let digest: [u8; 32] = self.hash.clone().finalize().into();
-        self.put(&digest)?;
+        let digest = self.hash.clone().finish();
+        self.put(digest.as_bytes())?;
         let length = self.offset - start;
         self.put(&length.to_be_bytes())?;
         self.put(END)?;
@@ -264,7 +264,7 @@ fn checksum(file: &mut File) -> io::Result<bool> {
     const TAIL: u64 = 32 + 8 + 8;
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(0))?;
-    let mut hash = Sha256::new();
+    let mut hash = Hashing::new();
     let mut body = (&*file).take(length.saturating_sub(TAIL));
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -276,8 +276,7 @@ fn checksum(file: &mut File) -> io::Result<bool> {
     }
     let mut found = [0; 32];
     (&*file).read_exact(&mut found)?;
-    let wanted: [u8; 32] = hash.finalize().into();
-    Ok(found == wanted)
+    Ok(hash.finish().as_bytes() == &found)
 }
 
 fn parse_header(header: &[u8; HEADER]) -> Option<(LogId, Head)> {

@@ -466,8 +466,8 @@ impl<'k> Trail<'k> {
                 if let Some(failure) = executed.clean.withheld {
                     self.failed(policy, &mut entry, &failure)
                 } else {
+                    entry.output = Some(beginning(&self.cleaner, &executed.clean.beginning));
                     let clean = executed.clean.sanitised;
-                    entry.output = Some(beginning(&self.cleaner, &clean.value));
                     if let Some((place, _)) = &self.contents {
                         entry
                             .metadata

@@ -16,40 +16,22 @@ pub(super) fn summary(cleaner: &Sanitiser, arguments: &serde_json::Value) -> (St
     (text, clean.secrets)
 }
 
-/// The first characters of a sanitised value as JSON, without writing out the rest. As text it may
-/// show what its parts did not: it is looked at once more.
-pub(super) fn beginning(cleaner: &Sanitiser, value: &serde_json::Value) -> String {
-    let mut kept = Beginning(Vec::new());
-    // It stops with an error once it has enough.
-    let _ = serde_json::to_writer(&mut kept, value);
-    // Where it ends may be inside a character.
-    let whole = match std::str::from_utf8(&kept.0) {
-        Ok(_) => kept.0.len(),
-        Err(cut) => cut.valid_up_to(),
+/// The first characters of a result as JSON, of which these are the first bytes. As text it may show
+/// what its parts did not: it is looked at once more.
+pub(super) fn beginning(cleaner: &Sanitiser, bytes: &[u8]) -> String {
+    // Where they end may be inside a character.
+    let whole = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(cut) => bytes
+            .get(..cut.valid_up_to())
+            .and_then(|whole| std::str::from_utf8(whole).ok())
+            .unwrap_or_default(),
     };
-    kept.0.truncate(whole);
-    let text = String::from_utf8(kept.0).unwrap_or_default();
-    cleaner.line(&text, limits::SUMMARY_CHARS)
-}
-
-/// Keeps enough bytes for a summary, whatever characters they are, and as many again to know what
-/// stands where it ends.
-struct Beginning(Vec<u8>);
-
-impl std::io::Write for Beginning {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let room = (8 * limits::SUMMARY_CHARS).saturating_sub(self.0.len());
-        if room == 0 {
-            return Err(std::io::ErrorKind::WriteZero.into());
-        }
-        let part = bytes.get(..room).unwrap_or(bytes);
-        self.0.extend_from_slice(part);
-        Ok(part.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    // Whatever is shown of it, as many bytes behind that as can be shown tell what stands there.
+    let shown = whole.char_indices().nth(limits::SUMMARY_CHARS);
+    let behind = shown.map_or(whole.len(), |(end, _)| end + 4 * limits::SUMMARY_CHARS);
+    let known = whole.floor_char_boundary(behind);
+    cleaner.line(whole.get(..known).unwrap_or(whole), limits::SUMMARY_CHARS)
 }
 
 /// `request` with paths that can be shown and kept.

@@ -20,7 +20,7 @@ pub(crate) use told::{Source, Told};
 
 use crate::results::{Kept, Page, Results, TOOL};
 use crate::tools::ToolFailure;
-use airlock_core::{Digest, Request, RequestPath};
+use airlock_core::{Digest, Hashing, Request, RequestPath, limits};
 use airlock_policy::OnFlag;
 use airlock_sanitise::{Bound, RefusedPattern, Sanitiser, fitted, tag, weight};
 use serde_json::{Value, json};
@@ -44,6 +44,8 @@ pub(crate) struct Clean {
     pub(crate) original: Digest,
     /// Of the result as it is given out, or would have been.
     pub(crate) given: Digest,
+    /// How that begins as JSON: the first [`BEGINNING`] bytes.
+    pub(crate) beginning: Vec<u8>,
     /// Why it is not given out after all.
     pub(crate) withheld: Option<ToolFailure>,
 }
@@ -58,7 +60,7 @@ impl Clean {
         on_flag: OnFlag,
         results: &Results,
     ) -> Self {
-        let before = digest(&value);
+        let before = Written::of(&value);
         let origin = origin(request, sanitiser);
         let mut result = if was_cleaned(request) {
             sanitiser.whole_again(value)
@@ -112,16 +114,18 @@ impl Clean {
         if withheld.is_none() {
             wrap(&mut result, &origin);
         }
+        let original = before.digest;
         let given = if result.changed {
-            digest(&result.value)
+            Written::of(&result.value)
         } else {
             before
         };
         Self {
             sanitised: result,
             origin: Box::new(origin),
-            original: before,
-            given,
+            original,
+            given: given.digest,
+            beginning: given.beginning,
             withheld,
         }
     }
@@ -155,8 +159,10 @@ impl Clean {
             changed: true,
         };
         wrap(&mut result, &kept.origin);
+        let given = Written::of(&result.value);
         Self {
-            given: digest(&result.value),
+            given: given.digest,
+            beginning: given.beginning,
             sanitised: result,
             origin: Box::new(kept.origin.clone()),
             original: digest_of_part,
@@ -248,22 +254,46 @@ fn was_cleaned(request: &Request) -> bool {
     matches!(request.syscall.name(), "session.observe" | "session.recall")
 }
 
-/// The digest of a value as JSON, without writing it out in memory.
-fn digest(value: &Value) -> Digest {
-    // Gathered first: the writer comes with a few bytes at a time, a digest takes blocks.
-    let mut sum = std::io::BufWriter::new(Sum(sha2::Sha256::default()));
-    // Writing into a digest cannot fail.
-    let _ = serde_json::to_writer(&mut sum, value);
-    let _ = std::io::Write::flush(&mut sum);
-    let (Sum(sum), _) = sum.into_parts();
-    Digest::from_bytes(sha2::Digest::finalize(sum).into())
+/// Enough bytes for a summary, whatever characters they are, and as many again to know what stands
+/// where it ends.
+const BEGINNING: usize = 8 * limits::SUMMARY_CHARS;
+
+/// What is kept of a value as JSON, which is not written out in memory.
+struct Written {
+    digest: Digest,
+    beginning: Vec<u8>,
 }
 
-struct Sum(sha2::Sha256);
+impl Written {
+    fn of(value: &Value) -> Self {
+        // Gathered first: the writer comes with a few bytes at a time, a digest takes blocks.
+        let mut sum = std::io::BufWriter::new(Sum {
+            hashing: Hashing::new(),
+            beginning: Vec::with_capacity(BEGINNING),
+        });
+        // Writing into a digest cannot fail.
+        let _ = serde_json::to_writer(&mut sum, value);
+        let _ = std::io::Write::flush(&mut sum);
+        let (sum, _) = sum.into_parts();
+        Self {
+            digest: sum.hashing.finish(),
+            beginning: sum.beginning,
+        }
+    }
+}
+
+/// Hashes what is written, and keeps how it begins.
+struct Sum {
+    hashing: Hashing,
+    beginning: Vec<u8>,
+}
 
 impl std::io::Write for Sum {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        sha2::Digest::update(&mut self.0, bytes);
+        self.hashing.update(bytes);
+        let room = BEGINNING.saturating_sub(self.beginning.len());
+        self.beginning
+            .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
         Ok(bytes.len())
     }
 

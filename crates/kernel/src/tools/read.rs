@@ -10,12 +10,11 @@ use super::contract::{
 };
 use super::target::Target;
 use crate::beneath::Root;
-use airlock_core::{Digest, RequestPath, Tier};
+use airlock_core::{Digest, Hashing, RequestPath, Tier};
 use airlock_sanitise::{LONGEST_SECRET, Sanitiser};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sha2::Digest as _;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,7 +165,7 @@ fn read(
     context: &RunContext<'_>,
 ) -> io::Result<Option<Value>> {
     let total_bytes = file.metadata()?.len();
-    let taken = match scan(file, window, context.cancelled)? {
+    let taken = match scan(file, total_bytes, window, context.cancelled)? {
         Scanned::Text(taken) => taken,
         Scanned::Binary => return binary(file, path, total_bytes).map(Some),
         Scanned::Cancelled => return Ok(None),
@@ -175,7 +174,7 @@ fn read(
     let Some(text) = taken.text(context.secrets) else {
         return binary(file, path, total_bytes).map(Some);
     };
-    let lines = text.lines().count();
+    let lines = line_count(&text);
     Ok(Some(json!({
         "path": path,
         "text": text,
@@ -186,11 +185,22 @@ fn read(
     })))
 }
 
+/// As many as [`str::lines`] gives.
+fn line_count(text: &str) -> usize {
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    ends + usize::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
 /// Skips to the window's first line and takes what fits into it.
-fn scan(file: &mut File, window: Window, cancelled: &AtomicBool) -> io::Result<Scanned> {
+fn scan(
+    file: &mut File,
+    total_bytes: u64,
+    window: Window,
+    cancelled: &AtomicBool,
+) -> io::Result<Scanned> {
     let mut scanned = 0u64;
     let mut taken = Taken::new(window);
-    let mut chunk = vec![0u8; CHUNK];
+    let mut chunk = vec![0u8; chunk_for(total_bytes)];
     loop {
         if cancelled.load(Ordering::Relaxed) {
             return Ok(Scanned::Cancelled);
@@ -215,6 +225,13 @@ fn scan(file: &mut File, window: Window, cancelled: &AtomicBool) -> io::Result<S
             return Ok(Scanned::Text(taken));
         }
     }
+}
+
+/// Room to read a file of that many bytes in: all of it where it is short, and never none, for what is
+/// told of a file need not be so.
+fn chunk_for(total_bytes: u64) -> usize {
+    let whole = usize::try_from(total_bytes).unwrap_or(CHUNK);
+    whole.saturating_add(1).clamp(4 * 1024, CHUNK)
 }
 
 /// What was taken of a file: the window, and what stands before and after it.
@@ -349,13 +366,13 @@ fn with_digest(file: &mut File, mut value: Value) -> io::Result<Value> {
 
 fn digest(file: &mut File) -> io::Result<Digest> {
     file.rewind()?;
-    let mut hasher = sha2::Sha256::new();
+    let mut hasher = Hashing::new();
     // A file that grows while it is read must not keep us here.
     let mut bounded = file.take(DIGEST_BYTES);
     let mut chunk = vec![0u8; CHUNK];
     loop {
         match bounded.read(&mut chunk) {
-            Ok(0) => return Ok(Digest::from_bytes(hasher.finalize().into())),
+            Ok(0) => return Ok(hasher.finish()),
             Ok(size) => hasher.update(chunk.get(..size).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

@@ -21,9 +21,8 @@ pub(crate) use trusted::FromHost;
 
 use crate::limits::Bounds;
 use crate::message::{CODE_BYTES, Fault, Form, Outcome, TOOLS};
-use airlock_core::Digest;
+use airlock_core::{Digest, Hashing};
 use airlock_plugin::ToolDescription;
-use sha2::Digest as _;
 use std::hash::{Hash as _, Hasher};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy};
 
@@ -64,11 +63,11 @@ impl Runtime {
     /// A digest of everything that compiled code depends on: the engine's version, its settings,
     /// and the processor's features.
     pub(crate) fn fingerprint(&self) -> Digest {
-        let mut hasher = Fingerprint(sha2::Sha256::new());
+        let mut hasher = Fingerprint(Hashing::new());
         self.engine
             .precompile_compatibility_hash()
             .hash(&mut hasher);
-        Digest::from_bytes(hasher.0.finalize().into())
+        hasher.0.finish()
     }
 
     /// Lets every running guest be asked whether it may go on.
@@ -226,7 +225,7 @@ fn whole(number: u64) -> usize {
 }
 
 /// Takes what would be hashed for a table into a digest that outlives the process.
-struct Fingerprint(sha2::Sha256);
+struct Fingerprint(Hashing);
 
 impl Hasher for Fingerprint {
     fn write(&mut self, bytes: &[u8]) {

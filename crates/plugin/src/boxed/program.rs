@@ -9,9 +9,8 @@ use super::BoxRequest;
 use crate::held::HeldDirectory;
 use crate::host::StartError;
 use crate::manager::remove_plugin_directory;
-use airlock_core::Digest;
+use airlock_core::{Digest, Hashing};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
-use sha2::{Digest as _, Sha256};
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -164,7 +163,7 @@ fn copy(from: File, to: &Path) -> io::Result<Digest> {
     options.write(true).create_new(true).mode(0o700);
     let mut target = options.open(to)?;
     let mut from = from.take(PROGRAM_BYTES + 1);
-    let (mut hasher, mut length) = (Sha256::new(), 0_u64);
+    let (mut hasher, mut length) = (Hashing::new(), 0_u64);
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let read = from.read(&mut buffer)?;
@@ -180,5 +179,5 @@ fn copy(from: File, to: &Path) -> io::Result<Digest> {
         target.write_all(piece)?;
     }
     target.set_permissions(fs::Permissions::from_mode(0o555))?;
-    Ok(Digest::from_bytes(hasher.finalize().into()))
+    Ok(hasher.finish())
 }

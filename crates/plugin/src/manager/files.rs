@@ -6,9 +6,8 @@
 //! refused, as is more than the bounds. Non-guarantee: the source may change meanwhile; whoever
 //! approved a digest compares it with that of the copy.
 
-use airlock_core::Digest;
+use airlock_core::{Digest, Hashing};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -107,7 +106,7 @@ impl Contents {
 
     /// The digest of the whole: paths, links, which files can be run, and every byte.
     pub fn digest(&self) -> Digest {
-        let mut hash = Sha256::new();
+        let mut hash = Hashing::new();
         hash.update(b"airlock plugin directory 1\0");
         let mut text = |text: &str| {
             hash.update((text.len() as u64).to_be_bytes());
@@ -127,7 +126,7 @@ impl Contents {
                 }
             }
         }
-        Digest::from_bytes(hash.finalize().into())
+        hash.finish()
     }
 
     /// The digest of the file at `path`; none for a link, whose target could be exchanged.
@@ -309,14 +308,14 @@ impl Taker<'_> {
             }
             None => None,
         };
-        let mut hash = Sha256::new();
+        let mut hash = Hashing::new();
         let mut buffer = vec![0; 64 * 1024];
         let mut file = file;
         loop {
             let read = file.read(&mut buffer).map_err(failed)?;
             let piece = buffer.get(..read).unwrap_or_default();
             if piece.is_empty() {
-                return Ok(Digest::from_bytes(hash.finalize().into()));
+                return Ok(hash.finish());
             }
             self.bytes += piece.len() as u64;
             if self.bytes > BYTES {

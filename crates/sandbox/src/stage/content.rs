@@ -3,10 +3,9 @@
 use super::beneath::{Node, NodeKind, Tree};
 use super::diff::{Content, DiffOptions, Facts};
 use super::path::TreePath;
-use airlock_core::Digest;
+use airlock_core::{Digest, Hashing};
 use rustix::io::Errno;
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 use similar::{Algorithm, ChangeTag, capture_diff_slices_deadline, group_diff_ops};
 use std::io::Read as _;
 use std::time::{Duration, Instant};
@@ -148,7 +147,7 @@ impl<'a> Reader<'a> {
         if is_too_much || facts.size > self.options.max_file_bytes {
             return Ok(Seen::Nothing);
         }
-        let mut hasher = Sha256::new();
+        let mut hasher = Hashing::new();
         let as_text = facts.size <= self.options.max_text_bytes.min(self.text_left);
         let mut kept = Vec::new();
         let mut read = 0_u64;
@@ -175,7 +174,7 @@ impl<'a> Reader<'a> {
             self.bytes_left = self.bytes_left.saturating_sub(read);
         }
         facts.size = read;
-        facts.sha256 = Some(Digest::from_bytes(hasher.finalize().into()));
+        facts.sha256 = Some(hasher.finish());
         if has_nul {
             return Ok(Seen::NotText);
         }

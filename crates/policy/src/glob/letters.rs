@@ -1,19 +1,28 @@
-//! The letters of a text as one number, to tell at a glance that a glob cannot match a path: it
-//! needs a letter the path does not have.
+//! The letters of a text as two numbers, to tell at a glance that a glob cannot match a path: it needs
+//! a letter the path does not have, or two beside each other that do not stand so there.
 //!
-//! Guarantee: no false "cannot". Bytes share places, so a path may seem to have what it has not, and
+//! Guarantee: no false "cannot". Letters share places, so a path may seem to have what it has not, and
 //! is then matched in full.
 
 use super::component::{Component, Piece};
 
-/// Which bytes occur, four to a place.
+/// Which bytes occur, four to a place, and which two follow each other, 1,024 to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Letters(u64);
+pub(super) struct Letters {
+    bytes: u64,
+    pairs: u64,
+}
 
 impl Letters {
     #[inline]
     pub(super) fn of(text: &[u8]) -> Self {
-        Self(text.iter().fold(0, |set, byte| set | 1 << (byte & 0x3F)))
+        let behind = text.get(1..).unwrap_or_default();
+        Self {
+            bytes: text.iter().fold(0, |set, byte| set | 1 << (byte & 0x3F)),
+            pairs: text.iter().zip(behind).fold(0, |set, (byte, next)| {
+                set | 1 << ((byte.wrapping_mul(11) ^ next) & 0x3F)
+            }),
+        }
     }
 
     /// What every name has that fits `component`.
@@ -24,20 +33,29 @@ impl Letters {
             | Component::Suffix(text)
             | Component::Prefix(text)
             | Component::Inner(text) => Self::of(text.as_bytes()),
-            Component::Wild(pieces) => pieces.iter().fold(Self::default(), |all, piece| {
-                let Piece::Char(char) = piece else { return all };
-                all.and(Self::of(char.encode_utf8(&mut [0; 4]).as_bytes()))
-            }),
+            Component::Wild(pieces) => {
+                let char = |piece: &Piece| match piece {
+                    Piece::Char(char) => Some(*char),
+                    Piece::One | Piece::Run | Piece::Class { .. } => None,
+                };
+                // Only what stands between two wildcards follows each other in the name, too.
+                let runs = pieces.split(|piece| char(piece).is_none());
+                runs.map(|run| Self::of(run.iter().filter_map(char).collect::<String>().as_bytes()))
+                    .fold(Self::default(), Self::and)
+            }
         }
     }
 
     pub(super) const fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        Self {
+            bytes: self.bytes | other.bytes,
+            pairs: self.pairs | other.pairs,
+        }
     }
 
     /// Whether all of these are among `other`.
     #[inline]
     pub(super) const fn are_in(self, other: Self) -> bool {
-        self.0 & !other.0 == 0
+        (self.bytes & !other.bytes) | (self.pairs & !other.pairs) == 0
     }
 }

@@ -25,6 +25,7 @@ mod named;
 mod numbers;
 mod origin;
 mod patterns;
+mod plain;
 mod prefilter;
 mod sanitiser;
 mod scan;

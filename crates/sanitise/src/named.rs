@@ -78,6 +78,12 @@ pub(crate) fn find(wanted: &Wanted, name: Name<'_>, value: &str, before: Before)
     found
 }
 
+/// Whether `name` may tell what stands under it, by the built-in kinds.
+pub(crate) fn tells(name: &Name<'_>) -> bool {
+    let (Name::Key(text) | Name::Before(text)) = name;
+    may_tell(without_signs(text))
+}
+
 /// The name that `text` gives what stands after it in a list, if it is one word that names a kind of
 /// secret, as `aws_secret_access_key` or `--aws-secret-access-key`.
 pub(crate) fn beside(text: &str) -> Option<Cow<'_, str>> {

@@ -6,13 +6,14 @@ use crate::kinds::LONGEST;
 use crate::named::{self, Name};
 use crate::numbers::Numbers;
 use crate::patterns::Patterns;
+use crate::plain::is_printable;
 use crate::scan::{Scan, Wanted};
 use crate::stream::Stream;
 use crate::terminal::{is_dangerous, strip, write_out_where};
 use crate::values::Values;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// How much of a text is looked at together: little enough to stay in fast memory from pass to
 /// pass.
@@ -21,10 +22,22 @@ pub(crate) const BLOCK: usize = 64 * 1024;
 /// Sanitises texts that belong together: the same secret has the same number in all of them.
 ///
 /// Cheap to make, and to share between threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sanitiser {
     wanted: Wanted,
     numbers: Arc<Mutex<Numbers>>,
+}
+
+/// What is looked for where nothing but the built-in kinds is: made once, for a call makes a few.
+static BUILT_IN: LazyLock<Wanted> = LazyLock::new(Wanted::default);
+
+impl Default for Sanitiser {
+    fn default() -> Self {
+        Self {
+            wanted: BUILT_IN.clone(),
+            numbers: Arc::default(),
+        }
+    }
 }
 
 /// Text without control sequences and secrets, and what is suspicious about it.
@@ -149,9 +162,7 @@ impl Sanitiser {
 
     /// A path with control characters written out, if it has any and they do not hide a secret.
     pub(crate) fn legible(&self, path: &str) -> Option<String> {
-        // All at once, which is quicker than to stop at the first: there are lists of thousands.
-        let is_odd = |byte: u8| !(b' '..=b'~').contains(&byte);
-        if !path.bytes().fold(false, |odd, byte| odd | is_odd(byte)) {
+        if is_printable(path) {
             return None;
         }
         let odd = |c: char| c == '\n' || c == '\t' || is_dangerous(c);

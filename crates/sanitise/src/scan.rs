@@ -67,6 +67,13 @@ fn scan_fixed(text: &[u8], from: usize, found: impl FnMut(usize, Target)) {
     PREFILTER.scan(text, from, found);
 }
 
+/// Whether any fixed text stands anywhere in `text`.
+pub(crate) fn has_fixed(text: &[u8]) -> bool {
+    let mut found = false;
+    PREFILTER.scan(text, 0, |_, _| found = true);
+    found
+}
+
 /// What a text is searched for, beside what is built in.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
@@ -82,6 +89,13 @@ pub(crate) enum Label {
     Pattern(usize),
     /// Text that reads like a placeholder.
     Forged,
+}
+
+impl Wanted {
+    /// Whether there is nothing beside what is built in.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.patterns.is_empty()
+    }
 }
 
 impl Label {

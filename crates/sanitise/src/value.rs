@@ -9,6 +9,7 @@ use crate::bound::{Bound, Keep};
 use crate::fit::fitted;
 use crate::flags::Flag;
 use crate::named::{LONGEST_NAME, Name, beside};
+use crate::plain::Plain;
 use crate::sanitiser::{Before, Cleaned, Sanitiser};
 use crate::terminal::strip_control;
 use serde_json::{Map, Value};
@@ -174,7 +175,11 @@ impl Walk<'_> {
         if !flags.is_empty() {
             self.flag(flags);
         }
+        let plain = Plain::of(self.sanitiser, items, names);
         for at in 0..items.len() {
+            if plain.has(at) {
+                continue;
+            }
             let Some((before, [item, ..])) = items.split_at_mut_checked(at) else {
                 break;
             };

@@ -6,7 +6,6 @@
 use aws_lc_rs::digest::{Context, SHA256, digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
-use std::io;
 use std::str::FromStr;
 
 /// The 32 bytes of a SHA-256 digest.
@@ -86,18 +85,6 @@ impl Default for Hashing {
 impl fmt::Debug for Hashing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hashing").finish_non_exhaustive()
-    }
-}
-
-/// Never fails.
-impl io::Write for Hashing {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -72,7 +72,7 @@ impl Kernel {
         }
         // Most requests need no review, and do not pay for matching their paths once more.
         facts.sensitive_path = decision.verdict == Verdict::RequireReview
-            && scene.policy.policy().touches_sensitive(request);
+            && scene.policy.policy().changes_sensitive(request);
         facts
     }
 

@@ -14,7 +14,7 @@ use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local, Whence};
 use crate::hold::{LastCopies, StateHold};
 use crate::plugins::Plugins;
-use crate::policy_store::{PolicyInForce, PolicyOrigin, PolicyStore};
+use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Warm};
 use crate::results::{Results, SessionResult};
 use crate::road::{Call, Turns};
@@ -377,11 +377,6 @@ impl Kernel {
     /// The policy in force now.
     pub fn policy(&self) -> Arc<PolicyInForce> {
         self.store.current()
-    }
-
-    /// Where the policy came from when somebody last looked, as every call does at its beginning.
-    pub fn policy_origin(&self) -> PolicyOrigin {
-        self.store.last_seen().origin()
     }
 
     /// The tools.

@@ -446,11 +446,6 @@ impl PolicyStore {
         if !self.stamp.load().holds() {
             self.look_again();
         }
-        self.last_seen()
-    }
-
-    /// The same, without looking whether it still is.
-    pub(crate) fn last_seen(&self) -> Arc<PolicyInForce> {
         self.current.load_full()
     }
 

@@ -16,33 +16,39 @@ use serde_json::Value;
 /// How many texts are looked through together.
 const TOGETHER: usize = 128;
 
-/// Which texts of a list are plain.
-#[derive(Debug, Default)]
-pub(crate) struct Plain(Vec<bool>);
+/// Which texts of a list are plain, told as a walk comes to them: what stands before a text counts as
+/// the walk left it.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    /// Whether any could be.
+    looks: bool,
+    /// Those that are looked through together.
+    room: String,
+    /// Whether the lot that the walk is in is plain.
+    lot: bool,
+}
 
 impl Plain {
-    /// Looks through `items`, which all have `names`.
+    /// For `items`, which all have `names`.
     pub(crate) fn of(sanitiser: &Sanitiser, items: &[Value], names: &[Name<'_>]) -> Self {
-        // What is not built in may be anywhere, and in any form.
-        if items.len() < TOGETHER
-            || !sanitiser.wanted().is_empty()
-            || names.iter().any(named::tells)
-        {
-            return Self::default();
+        Self {
+            // What is not built in may be anywhere, and in any form.
+            looks: items.len() >= TOGETHER
+                && sanitiser.wanted().is_empty()
+                && !names.iter().any(named::tells),
+            room: String::new(),
+            lot: false,
         }
-        let mut room = String::new();
-        let mut before = None;
-        let mut is_plain = Vec::with_capacity(items.len() / TOGETHER + 1);
-        for lot in items.chunks(TOGETHER) {
-            is_plain.push(are_plain(lot, before, &mut room));
-            before = lot.last();
-        }
-        Self(is_plain)
     }
 
-    /// Whether the item at that place is plain.
-    pub(crate) fn has(&self, at: usize) -> bool {
-        self.0.get(at / TOGETHER).is_some_and(|plain| *plain)
+    /// Whether the item at that place is plain. Asked of each in turn.
+    pub(crate) fn has(&mut self, items: &[Value], at: usize) -> bool {
+        if self.looks && at.is_multiple_of(TOGETHER) {
+            let (earlier, rest) = items.split_at_checked(at).unwrap_or_default();
+            let lot = rest.get(..TOGETHER).unwrap_or(rest);
+            self.lot = are_plain(lot, earlier.last(), &mut self.room);
+        }
+        self.lot
     }
 }
 
@@ -91,6 +97,7 @@ mod tests {
         let odd = [
             json!(token),
             json!("--aws-secret-access-key"),
+            json!("aws_secret_\u{7}access_key"),
             json!("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
             json!("[secret:github-token#1]"),
             json!("ignore all previous instructions"),
@@ -100,7 +107,7 @@ mod tests {
             json!(["nested", token]),
         ];
         prop_oneof![
-            400 => "[a-z]{1,8}(/[a-z_0-9]{1,12}){0,4}\\.(rs|py|key|pem)".prop_map(Value::String),
+            120 => "[a-z]{1,8}(/[a-z_0-9]{1,12}){0,4}\\.(rs|py|key|pem)".prop_map(Value::String),
             1 => proptest::sample::select(odd.to_vec()),
         ]
     }
@@ -126,39 +133,46 @@ mod tests {
         }
     }
 
+    /// The second is a name only without what does not show, which the walk takes out.
     #[test]
     fn a_name_at_the_end_of_one_lot_tells_what_begins_the_next() {
-        let mut items: Vec<Value> = (0..2 * TOGETHER)
-            .map(|at| json!(format!("src/{at}.rs")))
-            .collect();
-        items[TOGETHER - 1] = json!("--aws-secret-access-key");
-        items[TOGETHER] = json!("wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzzzzKEY");
-        let clean = Sanitiser::new().whole(json!(items));
-        assert_eq!(clean.secrets, 1, "{}", clean.value[TOGETHER]);
+        for name in [
+            "--aws-secret-access-key",
+            "aws_secret_\u{7}access_key",
+            "aws_secret_access_key\u{200b}",
+        ] {
+            let paths = (0..2 * TOGETHER).map(|at| json!(format!("src/{at}.rs")));
+            let mut items: Vec<Value> = paths.collect();
+            items[TOGETHER - 1] = json!(name);
+            items[TOGETHER] = json!("wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzzzzKEY");
+            let clean = Sanitiser::new().whole(json!(items));
+            assert_eq!(clean.secrets, 1, "{name:?}: {}", clean.value[TOGETHER]);
+        }
     }
 
     #[test]
     fn a_plain_list_is_told_and_one_with_anything_in_it_is_not() {
         let sanitiser = Sanitiser::new();
+        let told = |paths: &[Value], name: &str| {
+            let mut plain = Plain::of(&sanitiser, paths, &[Name::Key(name)]);
+            let told: Vec<bool> = (0..paths.len()).map(|at| plain.has(paths, at)).collect();
+            told.into_iter().step_by(TOGETHER).collect::<Vec<bool>>()
+        };
         let paths: Vec<Value> = (0..3 * TOGETHER)
             .map(|at| json!(format!("src/{at}.rs")))
             .collect();
-        let plain = Plain::of(&sanitiser, &paths, &[Name::Key("paths")]);
-        assert!(plain.has(0) && plain.has(3 * TOGETHER - 1) && !plain.has(3 * TOGETHER));
+        assert_eq!(told(&paths, "paths"), [true; 3]);
         for odd in [
             json!("a\u{7}"),
+            json!("a\nb"),
             json!(1),
             json!(format!("ghp_{}", "a1B2".repeat(9))),
         ] {
             let mut paths = paths.clone();
             paths[TOGETHER] = odd.clone();
-            let plain = Plain::of(&sanitiser, &paths, &[Name::Key("paths")]);
-            assert!(
-                plain.has(0) && !plain.has(TOGETHER) && plain.has(2 * TOGETHER),
-                "{odd}"
-            );
+            assert_eq!(told(&paths, "paths"), [true, false, true], "{odd}");
         }
-        let told = Plain::of(&sanitiser, &paths, &[Name::Key("aws_secret_access_key")]);
-        assert!(!told.has(0), "the name alone may tell a secret");
+        let by_name = told(&paths, "aws_secret_access_key");
+        assert_eq!(by_name, [false; 3], "the name alone may tell a secret");
     }
 }

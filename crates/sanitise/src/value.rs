@@ -175,9 +175,9 @@ impl Walk<'_> {
         if !flags.is_empty() {
             self.flag(flags);
         }
-        let plain = Plain::of(self.sanitiser, items, names);
+        let mut plain = Plain::of(self.sanitiser, items, names);
         for at in 0..items.len() {
-            if plain.has(at) {
+            if plain.has(items, at) {
                 continue;
             }
             let Some((before, [item, ..])) = items.split_at_mut_checked(at) else {

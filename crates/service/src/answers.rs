@@ -112,8 +112,7 @@ pub(crate) fn asking(
     };
     let mut told = told(&CallResult {
         outcome,
-        // As the call found it.
-        untrusted: kernel.policy_origin() == PolicyOrigin::Untrusted,
+        untrusted: untrusted(kernel),
         broken: broken(kernel),
         question,
     })?;

@@ -17,10 +17,7 @@ pub(super) const NAME: usize = 16;
 
 pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) -> Ending {
     match command {
-        ToolCommand::List { level } => {
-            list(global, level, output);
-            Ok(0)
-        }
+        ToolCommand::List { level } => list(global, level, output),
         ToolCommand::Check { files } => adapter::check(global, &files, output),
         ToolCommand::Show { name } => show(global, &name, output),
         ToolCommand::Call {
@@ -51,13 +48,18 @@ fn describe(spec: &ToolSpec) -> Value {
 }
 
 /// Lists what agents and clients may be let use. What steers Airlock itself has commands of its own.
-fn list(global: &Global, level: u8, output: &mut Output) {
-    // Some tools are there without a workspace; all others are not.
-    let Ok(kernel) = open::opened(global) else {
-        for tool in Registry::built_in().list() {
-            entry(tool.spec(), output);
+fn list(global: &Global, level: u8, output: &mut Output) -> Ending {
+    let kernel = match open::opened(global) {
+        Ok(kernel) => kernel,
+        // Whoever names a workspace asks for its tools.
+        Err(failure) if global.workspace.is_some() => return Err(failure),
+        // Some tools are there without a workspace; all others are not.
+        Err(_) => {
+            for tool in Registry::built_in().list() {
+                entry(tool.spec(), output);
+            }
+            return Ok(0);
         }
-        return;
     };
     let offered = Road::tools(&kernel).unwrap_or_default();
     for spec in listed(&kernel, &offered) {
@@ -65,6 +67,7 @@ fn list(global: &Global, level: u8, output: &mut Output) {
     }
     adapter::list(&kernel, level, output);
     warn_of_names(&offered, output);
+    Ok(0)
 }
 
 /// Those that are `offered`, in order of name, without adapters, which have a list of their own.

@@ -121,7 +121,12 @@ fn a_workspace_that_is_none_is_refused_by_every_command() {
     let mut command = world.command(&["trust", "show"]);
     command.env("AIRLOCK_WORKSPACE", "missing");
     world.record("trust show (AIRLOCK_WORKSPACE=missing)", &mut command);
-    for words in ["kernel --foreground", "mcp serve", "tool call fs.list"] {
+    for words in [
+        "kernel --foreground",
+        "mcp serve",
+        "tool call fs.list",
+        "tool list",
+    ] {
         let words: Vec<&str> = words.split(' ').collect();
         for place in ["missing", "README.md"] {
             let ran = world.quiet(&[&["--workspace", place][..], &words[..]].concat());

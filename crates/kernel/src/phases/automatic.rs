@@ -207,5 +207,5 @@ fn lines_of(content: &Content) -> Option<u64> {
 fn touches_sensitive(scene: Scene<'_>, request: &Request) -> bool {
     let mut written = request.clone();
     written.effects = EffectSet::of(&[Effect::Write, Effect::Delete]);
-    scene.policy.policy().touches_sensitive(&written) || scene.policy.policy().is_guarded(&written)
+    scene.policy.policy().changes_sensitive(&written)
 }

@@ -27,11 +27,7 @@ pub(super) fn beginning(cleaner: &Sanitiser, bytes: &[u8]) -> String {
             .and_then(|whole| std::str::from_utf8(whole).ok())
             .unwrap_or_default(),
     };
-    // Whatever is shown of it, as many bytes behind that as can be shown tell what stands there.
-    let shown = whole.char_indices().nth(limits::SUMMARY_CHARS);
-    let behind = shown.map_or(whole.len(), |(end, _)| end + 4 * limits::SUMMARY_CHARS);
-    let known = whole.floor_char_boundary(behind);
-    cleaner.line(whole.get(..known).unwrap_or(whole), limits::SUMMARY_CHARS)
+    cleaner.line(whole, limits::SUMMARY_CHARS)
 }
 
 /// `request` with paths that can be shown and kept.

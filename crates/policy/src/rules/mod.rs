@@ -30,7 +30,7 @@ use crate::decision::{Contribution, Contributions, Generation, Imposed, Layer, O
 use crate::document::Document;
 use crate::glob::{Leaf, PathGlobs, PathText};
 use crate::load::{self, Diagnostic, LoadError, Severity};
-use airlock_core::{Digest, Effect, EffectSet, Request, Syscall};
+use airlock_core::{Digest, Request, Syscall};
 use conditions::{Asked, Matcher};
 use constraint::TokenUse;
 use index::Index;
@@ -195,17 +195,18 @@ impl Policy {
 
     /// Whether `request` changes a path that `approvals.sensitive_paths` names.
     pub fn touches_sensitive(&self, request: &Request) -> bool {
-        const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
-        request.effects.intersects(CHANGES)
+        request.effects.intersects(built_in::CHANGES)
             && request.paths.iter().any(|path| {
                 self.sensitive
                     .matches(PathText::new(path.as_str()), Leaf::Directory)
             })
     }
 
-    /// Whether a built-in rule would want a person to look at what `request` changes.
-    pub fn is_guarded(&self, request: &Request) -> bool {
-        request.paths.iter().any(built_in::is_guarded)
+    /// Whether `request` changes a path that is sensitive: by `approvals.sensitive_paths`, or because a
+    /// built-in rule wants a person to look at it.
+    pub fn changes_sensitive(&self, request: &Request) -> bool {
+        let changes = request.effects.intersects(built_in::CHANGES);
+        self.touches_sensitive(request) || changes && request.paths.iter().any(built_in::is_guarded)
     }
 
     /// What `path` is to the test-first discipline.

@@ -15,7 +15,7 @@ use airlock_kernel::{
     AnswerFailure, Answering, Call, Clock, Front, Kernel, Machine, Outcome, OwnDefinitions,
     PersonError,
 };
-use airlock_policy::approval::{ApprovalId, Condition, Reply, RiskLevel};
+use airlock_policy::approval::{ApprovalId, Condition, Reply};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -563,22 +563,6 @@ fn the_policy_answers_only_the_gates_it_was_given() {
         let text = json!({ "text": ASKS });
         review(submit(&kernel, Front::Cli, "policy.update", text));
     }
-}
-
-/// What others run or obey later is no small thing, whoever names it: the policy or Airlock.
-#[test]
-fn a_write_to_what_airlock_guards_is_a_sensitive_one() {
-    let write = "  - { name: write, match: { syscall: fs.write }, action: allow }\n";
-    let place = Place::governed(&format!("{ASKS}{write}"), &[("ask/a.txt", "a\n")]);
-    let kernel = place.open();
-    for path in [".mcp.json", "sub/.bashrc", "AGENTS.md"] {
-        let arguments = json!({ "path": path, "text": "x\n" });
-        let asked = review(submit(&kernel, Front::Agent, "fs.write", arguments));
-        assert_eq!(asked.approval.gate.to_string(), "AG-04", "{path}");
-        assert_eq!(asked.approval.risk.level, RiskLevel::High, "{path}");
-    }
-    let asked = review(read(&kernel, Front::Agent, "ask/a.txt"));
-    assert_eq!(asked.approval.risk.level, RiskLevel::Low);
 }
 
 type Act = Box<dyn FnOnce() + Send>;

@@ -13,7 +13,7 @@ mod support;
 use airlock_audit::EventType;
 use airlock_core::SessionId;
 use airlock_kernel::{AnswerFailure, Front, Kernel, Outcome, Review};
-use airlock_policy::approval::{Channel, Gate};
+use airlock_policy::approval::{Channel, Gate, RiskLevel};
 use serde_json::{Value, json};
 use support::{Place, answer, denied, failed, in_session, records, review, session, word};
 
@@ -194,4 +194,22 @@ fn the_syscall_behind_it_is_nobody_s_to_call() {
         assert_eq!(code, wanted);
     }
     assert_eq!(word(&run(&kernel, &id)), "review");
+}
+
+/// What others run or obey later is no small thing, whoever guards it: the policy or Airlock. Its first
+/// use by a session does not make it one of a gate that is open to clients.
+#[test]
+fn a_write_to_what_airlock_guards_is_a_sensitive_one() {
+    let place = place("");
+    let kernel = place.open();
+    let session = session(&kernel, json!({}));
+    for path in [".mcp.json", "sub/.bashrc", "AGENTS.md"] {
+        let arguments = json!({ "path": path, "text": "x\n" });
+        let asked = review(mcp(&kernel, &session, "fs.write", arguments));
+        assert_eq!(asked.approval.gate, Gate::SensitiveWrite, "{path}");
+        assert_eq!(asked.approval.risk.level, RiskLevel::High, "{path}");
+    }
+    let arguments = json!({ "path": "ask/b.txt" });
+    let asked = review(mcp(&kernel, &session, "fs.read", arguments));
+    assert_eq!(asked.approval.risk.level, RiskLevel::Low);
 }

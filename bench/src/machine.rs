@@ -35,14 +35,6 @@ pub(crate) fn load() -> String {
     averages.join(" ")
 }
 
-/// Whether SHA-256 has instructions of its own here: the hashing rows hang on it.
-pub(crate) fn sha_instructions() -> bool {
-    fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| {
-        text.split_whitespace()
-            .any(|flag| flag == "sha_ni" || flag == "sha2")
-    })
-}
-
 /// A field of this process's status in kibibytes, such as `VmHWM`.
 pub(crate) fn own_memory(name: &str) -> Option<u64> {
     let text = field("/proc/self/status", name);

@@ -52,7 +52,7 @@ pub(crate) fn setting() -> String {
         .map(program)
         .chain(cases::npm_versions())
         .collect();
-    let sha = if machine::sha_instructions() {
+    let sha = if airlock_core::has_sha_instructions() {
         "yes"
     } else {
         "no"

@@ -1,7 +1,7 @@
 //! A SHA-256 digest as a value: compared, shown and parsed as 64 lowercase hex digits.
 //!
 //! Hashed by AWS-LC, which TLS brings along anyway: where a processor has no instructions for
-//! SHA-256 it takes half the time of crate `sha2`, and as long where it has.
+//! SHA-256 it takes half the time of crate `sha2`.
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

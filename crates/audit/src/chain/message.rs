@@ -44,10 +44,12 @@ pub(super) struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// The digest of one record.
     pub(super) fn digest(self) -> Digest {
-        match self.message() {
-            Some(message) if has_sha_instructions() => message.digest(),
-            Some(_) | None => self.plain_digest(),
+        if has_sha_instructions()
+            && let Some(message) = self.message()
+        {
+            return message.digest();
         }
+        self.plain_digest()
     }
 
     fn prefix(self) -> [u8; PREFIX] {

@@ -20,13 +20,8 @@ pub(super) fn summary(cleaner: &Sanitiser, arguments: &serde_json::Value) -> (St
 /// what its parts did not: it is looked at once more.
 pub(super) fn beginning(cleaner: &Sanitiser, bytes: &[u8]) -> String {
     // Where they end may be inside a character.
-    let whole = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(cut) => bytes
-            .get(..cut.valid_up_to())
-            .and_then(|whole| std::str::from_utf8(whole).ok())
-            .unwrap_or_default(),
-    };
+    let whole = bytes.utf8_chunks().next();
+    let whole = whole.map_or("", |chunk| chunk.valid());
     cleaner.line(whole, limits::SUMMARY_CHARS)
 }
 

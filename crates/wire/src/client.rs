@@ -1,5 +1,6 @@
 //! A small blocking client.
 
+use crate::awake::Awake;
 use crate::error::{WireError, code};
 use crate::frame::{Decoder, FrameError, encode};
 use crate::handshake::Hello;
@@ -171,6 +172,7 @@ pub struct Client {
     stream: UnixStream,
     sender: Arc<Sender>,
     decoder: Decoder,
+    awake: Awake,
     greeting: Value,
     replies: HashMap<u64, Reply>,
     events: VecDeque<Event>,
@@ -220,6 +222,7 @@ impl Client {
                 frame_bytes: AtomicUsize::new(DEFAULT_FRAME_BYTES),
             }),
             decoder: Decoder::new(DEFAULT_FRAME_BYTES),
+            awake: Awake::default(),
             greeting: Value::Null,
             replies: HashMap::new(),
             events: VecDeque::new(),
@@ -350,7 +353,17 @@ impl Client {
 
     /// The next message, if somebody here waits for it.
     fn step(&mut self) -> Result<Option<Arrived>, ClientError> {
-        let frame = self.decoder.read_from(&mut self.stream);
+        let Self {
+            awake,
+            decoder,
+            stream,
+            ..
+        } = self;
+        let frame = if decoder.is_whole() {
+            decoder.read_from(stream)
+        } else {
+            awake.until(&*stream, || decoder.read_from(&mut &*stream))
+        };
         let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
         let frame = frame.and_then(|frame| frame.ok_or_else(ended));
         let message = parse(&frame.map_err(ClientError::Lost)?)

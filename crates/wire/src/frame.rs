@@ -120,6 +120,13 @@ impl Decoder {
         self.held() > 0
     }
 
+    /// Whether the next frame is there to be given out, or known to be none.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.announced().map_or(true, |length| {
+            length.is_some_and(|length| self.held() >= HEADER + length)
+        })
+    }
+
     /// Bytes that have come and were not yet given out.
     pub(crate) const fn held(&self) -> usize {
         self.buffer.len() - self.start

@@ -8,6 +8,7 @@
 //! nothing else. Non-guarantee: what a request may do is not decided here; that is the
 //! [`Handler`]'s.
 
+mod awake;
 mod cancel;
 mod client;
 mod error;

@@ -174,9 +174,10 @@ impl<J> Queue<J> {
         Ok(())
     }
 
-    /// Half the window: the writer commits one half while callers fill the other.
+    /// A quarter of the window: the writer commits one while callers fill the others. Nobody waits long
+    /// for a processor that it has then.
     fn trigger(&self) -> usize {
-        self.window.records.div_ceil(2)
+        self.window.records.div_ceil(4)
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State<J>>) -> MutexGuard<'a, State<J>> {

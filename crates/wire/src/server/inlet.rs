@@ -1,6 +1,7 @@
 //! Reading from a connection: frames, and descriptors that come along, within limits and in time.
 
 use super::share::{Reservation, Share};
+use crate::awake::Awake;
 use crate::error::{WireError, code};
 use crate::frame::{Decoder, FrameError};
 use crate::limits::Limits;
@@ -86,6 +87,7 @@ pub(crate) struct Inlet {
     stream: Arc<UnixStream>,
     share: Arc<Share>,
     decoder: Decoder,
+    awake: Awake,
     chunk: Vec<u8>,
     /// When the frame under way began.
     begun: Option<Instant>,
@@ -98,6 +100,7 @@ impl Inlet {
     pub(crate) fn new(stream: Arc<UnixStream>, share: Arc<Share>) -> Self {
         Self {
             decoder: Decoder::new(share.limits.frame_bytes),
+            awake: Awake::default(),
             stream,
             share,
             chunk: vec![0; CHUNK],
@@ -138,9 +141,10 @@ impl Inlet {
         if whole.is_some() {
             return Ok(whole);
         }
-        let mut readable = [PollFd::new(&self.stream, PollFlags::IN)];
+        let (awake, stream) = (&mut self.awake, &self.stream);
         // Interrupted or not: there is something, or there is not.
-        let _waited = poll(&mut readable, Some(patience));
+        let sleep = || poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(patience));
+        let _waited = awake.until(stream, sleep);
         self.receive()?;
         self.whole()
     }

@@ -30,6 +30,7 @@ mod copy;
 mod diff;
 mod error;
 mod footing;
+mod latest;
 mod lay;
 mod mark;
 mod name;

@@ -4,6 +4,7 @@ use super::beneath::{Tree, node_of};
 use super::clock::Boot;
 use super::diff::{Diff, DiffOptions};
 use super::error::{StageError, failed};
+use super::latest;
 use super::name::StageName;
 use super::path::TreePath;
 use super::placeholders;
@@ -30,6 +31,8 @@ pub struct Stage {
     place: PathBuf,
     directory: OwnedFd,
     record: Record,
+    /// The beginning that the record on disk has: one that is noted beside it follows.
+    recorded: BaseMarker,
 }
 
 /// One sandbox's hold on a stage, until it is dropped. Two overlays on one upper layer would
@@ -47,12 +50,15 @@ impl Stage {
         let Some(directory) = open_directory(&place)? else {
             return Ok(None);
         };
-        let record = Record::read(&directory, name)?;
+        let mut record = Record::read(&directory, name)?;
+        let recorded = record.base;
+        record.base = latest::read(&directory, recorded).unwrap_or(recorded);
         Ok(Some(Self {
             name: name.clone(),
             place,
             directory,
             record,
+            recorded,
         }))
     }
 
@@ -221,13 +227,19 @@ impl Stage {
         // Every start of a sandbox comes through here, so nothing is waited for: an older marker,
         // should this one be lost with the machine, only finds more conflicts.
         let base = take_marker_at_once(self.workspace(), &self.place)?;
-        self.note(Record {
-            base,
+        let record = Record {
             written: Boot::current(),
             outlived: false,
             unsure: false,
             ..self.record.clone()
-        })
+        };
+        let is_all_else_noted = record == self.record;
+        let record = Record { base, ..record };
+        if is_all_else_noted && latest::write(&self.directory, self.recorded, base).is_ok() {
+            self.record = record;
+            return Ok(());
+        }
+        self.note(record)
     }
 
     /// Whether it is an overlay that holds nothing. A copy always holds something.
@@ -256,6 +268,7 @@ impl Stage {
 
     fn note(&mut self, record: Record) -> Result<(), StageError> {
         record.write(&self.directory, &self.place, false)?;
+        self.recorded = record.base;
         self.record = record;
         Ok(())
     }

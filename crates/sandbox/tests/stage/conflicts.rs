@@ -244,6 +244,28 @@ fn what_changed_before_a_sandbox_began_on_an_empty_stage_is_no_conflict() {
 }
 
 #[test]
+fn where_the_latest_beginning_is_lost_an_earlier_one_holds() {
+    on_every_overlay("echo a >a", |mut bench| {
+        let home = bench.temp.path().join("stages/default");
+        let record = std::fs::read(home.join("stage.json")).unwrap();
+        shell(&bench.workspace(), "echo mine >>a");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        drop(bench.stage.claim().unwrap());
+        bench.inside("echo theirs >>a");
+        // Beginning anew writes little, and whoever opens it next knows of it.
+        assert_eq!(std::fs::read(home.join("stage.json")).unwrap(), record);
+        assert!(reasons(&bench.noted(|_| {})).is_empty());
+        // As after a power failure.
+        std::fs::write(home.join("base"), "").unwrap();
+        assert_eq!(reasons(&bench.noted(|_| {})).len(), 1);
+        // Nor does it count beside another record.
+        drop(bench.stage.claim().unwrap());
+        let other = bench.noted(|record| add(&mut record["base"]["stamp"]["seconds"], -1));
+        assert_eq!(reasons(&other).len(), 1);
+    });
+}
+
+#[test]
 fn a_clock_that_went_back_vouches_for_nothing() {
     on_every_overlay("echo a >a", |bench| {
         bench.inside("echo x >a");

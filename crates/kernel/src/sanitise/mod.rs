@@ -8,6 +8,7 @@
 mod held;
 mod sessions;
 mod told;
+mod written;
 
 pub(crate) use airlock_sanitise::sanitise_path;
 pub use airlock_sanitise::{
@@ -20,11 +21,12 @@ pub(crate) use told::{Source, Told};
 
 use crate::results::{Kept, Page, Results, TOOL};
 use crate::tools::ToolFailure;
-use airlock_core::{Digest, Hashing, Request, RequestPath, limits};
+use airlock_core::{Digest, Request, RequestPath};
 use airlock_policy::OnFlag;
 use airlock_sanitise::{Bound, RefusedPattern, Sanitiser, fitted, tag, weight};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use written::{Writing, Written};
 
 /// As much of a host's name as an origin says: the longest there is.
 const HOST_CHARS: usize = 253;
@@ -44,7 +46,7 @@ pub(crate) struct Clean {
     pub(crate) original: Digest,
     /// Of the result as it is given out, or would have been.
     pub(crate) given: Digest,
-    /// How that begins as JSON: the first [`BEGINNING`] bytes.
+    /// How that begins as JSON.
     pub(crate) beginning: Vec<u8>,
     /// Why it is not given out after all.
     pub(crate) withheld: Option<ToolFailure>,
@@ -60,7 +62,7 @@ impl Clean {
         on_flag: OnFlag,
         results: &Results,
     ) -> Self {
-        let before = Written::of(&value);
+        let before = Writing::begin(&value);
         let origin = origin(request, sanitiser);
         let mut result = if was_cleaned(request) {
             sanitiser.whole_again(value)
@@ -114,6 +116,7 @@ impl Clean {
         if withheld.is_none() {
             wrap(&mut result, &origin);
         }
+        let before = before.finish();
         let original = before.digest;
         let given = if result.changed {
             Written::of(&result.value)
@@ -252,52 +255,4 @@ fn is_our_own(request: &Request) -> bool {
 /// only looked like one was marked then.
 fn was_cleaned(request: &Request) -> bool {
     matches!(request.syscall.name(), "session.observe" | "session.recall")
-}
-
-/// Enough bytes for a summary, whatever characters they are, and as many again to know what stands
-/// where it ends.
-const BEGINNING: usize = 8 * limits::SUMMARY_CHARS;
-
-/// What is kept of a value as JSON, which is not written out in memory.
-struct Written {
-    digest: Digest,
-    beginning: Vec<u8>,
-}
-
-impl Written {
-    fn of(value: &Value) -> Self {
-        // Gathered first: the writer comes with a few bytes at a time, a digest takes blocks.
-        let mut sum = std::io::BufWriter::new(Sum {
-            hashing: Hashing::new(),
-            beginning: Vec::with_capacity(BEGINNING),
-        });
-        // Writing into a digest cannot fail.
-        let _ = serde_json::to_writer(&mut sum, value);
-        let _ = std::io::Write::flush(&mut sum);
-        let (sum, _) = sum.into_parts();
-        Self {
-            digest: sum.hashing.finish(),
-            beginning: sum.beginning,
-        }
-    }
-}
-
-/// Hashes what is written, and keeps how it begins.
-struct Sum {
-    hashing: Hashing,
-    beginning: Vec<u8>,
-}
-
-impl std::io::Write for Sum {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.hashing.update(bytes);
-        let room = BEGINNING.saturating_sub(self.beginning.len());
-        self.beginning
-            .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }

@@ -105,8 +105,12 @@ impl Prepared for PreparedGlob {
         let mut paths: Vec<Box<str>> = kept.into_iter().flat_map(|kept| kept.paths).collect();
         // Each thread's paths are sorted already: a stable sort merges such runs cheaply.
         paths.sort();
-        let may_tell = |path: &str| self.pattern.may_tell(path, context);
-        let allowed = first_allowed(paths, self.limit, context, may_tell);
+        let showing = Showing {
+            pattern: &self.pattern,
+            limit: self.limit,
+            context,
+        };
+        let allowed = showing.first(paths);
         let mut value = json!({
             "truncated": allowed.truncated || incomplete,
             "unreadable_names": totals.unreadable_names,
@@ -134,68 +138,75 @@ struct Allowed {
     truncated: bool,
 }
 
-/// The first paths policy lets the caller see, in order, until the limit or the room is used up.
-fn first_allowed(
-    paths: Vec<Box<str>>,
+/// What of the paths that match is shown.
+struct Showing<'a> {
+    pattern: &'a Pattern,
     limit: u64,
-    context: &RunContext<'_>,
-    may_tell: impl Fn(&str) -> bool,
-) -> Allowed {
-    let mut allowed = Allowed {
-        paths: Vec::new(),
-        truncated: false,
-    };
-    let mut size = 0u64;
-    let mut paths = paths.into_iter();
-    loop {
-        // No more than could be returned are asked about, as long as policy allows most of them.
-        let most = usize::try_from(limit)
-            .unwrap_or(usize::MAX)
-            .clamp(SHARED, BATCH);
-        let batch: Vec<Box<str>> = paths.by_ref().take(most).collect();
-        if batch.is_empty() {
-            return allowed;
-        }
-        let answers = may_read(&batch, context);
-        for (path, may_read) in batch.into_iter().zip(answers) {
-            if !may_read || !may_tell(&path) {
-                continue;
-            }
-            size = size.saturating_add(path.len() as u64);
-            if allowed.paths.len() as u64 >= limit || size > context.max_output {
-                allowed.truncated = true;
-                return allowed;
-            }
-            allowed.paths.push(Value::String(path.into()));
-        }
-    }
+    context: &'a RunContext<'a>,
 }
 
-/// Policy's answer for each path.
-fn may_read(paths: &[Box<str>], context: &RunContext<'_>) -> Vec<bool> {
-    let threads = context.thread_count();
-    if threads < 2 || paths.len() < SHARED {
-        return context.filter.may_read_each(paths);
-    }
-    let share = paths.len().div_ceil(threads);
-    std::thread::scope(|scope| {
-        let mut parts = paths.chunks(share);
-        let own = parts.next().unwrap_or_default();
-        let parts: Vec<_> = parts
-            .map(|part| {
-                (
-                    part.len(),
-                    scope.spawn(move || context.filter.may_read_each(part)),
-                )
-            })
-            .collect();
-        let mut answers = context.filter.may_read_each(own);
-        for (length, part) in parts {
-            // A thread that died gave no answer, and no answer is a no.
-            answers.extend(part.join().unwrap_or_else(|_| vec![false; length]));
+impl Showing<'_> {
+    /// The first paths policy lets the caller see, in order, until the limit or the room is used up.
+    fn first(&self, paths: Vec<Box<str>>) -> Allowed {
+        let mut allowed = Allowed {
+            paths: Vec::new(),
+            truncated: false,
+        };
+        let mut size = 0u64;
+        let mut paths = paths.into_iter();
+        loop {
+            // No more than could be returned are asked about, as long as policy allows most of them.
+            let most = usize::try_from(self.limit)
+                .unwrap_or(usize::MAX)
+                .clamp(SHARED, BATCH);
+            let batch: Vec<Box<str>> = paths.by_ref().take(most).collect();
+            if batch.is_empty() {
+                return allowed;
+            }
+            let answers = self.may_show(&batch);
+            for (path, may_show) in batch.into_iter().zip(answers) {
+                if !may_show {
+                    continue;
+                }
+                size = size.saturating_add(path.len() as u64);
+                if allowed.paths.len() as u64 >= self.limit || size > self.context.max_output {
+                    allowed.truncated = true;
+                    return allowed;
+                }
+                allowed.paths.push(Value::String(path.into()));
+            }
         }
-        answers
-    })
+    }
+
+    /// For each path, whether the caller may see it, and may know that it matches.
+    fn may_show(&self, paths: &[Box<str>]) -> Vec<bool> {
+        let context = self.context;
+        let show = |part: &[Box<str>]| -> Vec<bool> {
+            let readable = context.filter.may_read_each(part).into_iter();
+            let shown = readable
+                .zip(part)
+                .map(|(may_read, path)| may_read && self.pattern.may_tell(path, context));
+            shown.collect()
+        };
+        let threads = context.thread_count();
+        if threads < 2 || paths.len() < SHARED {
+            return show(paths);
+        }
+        let share = paths.len().div_ceil(threads);
+        std::thread::scope(|scope| {
+            let mut parts = paths.chunks(share);
+            let own = parts.next().unwrap_or_default();
+            let parts: Vec<_> = parts
+                .map(|part| (part.len(), scope.spawn(move || show(part))))
+                .collect();
+            let mut answers = show(own);
+            for (length, part) in parts {
+                // A thread that died gave no answer, and no answer is a no.
+                answers.extend(part.join().unwrap_or_else(|_| vec![false; length]));
+            }
+            answers
+        })
+    }
 }
 
 struct Matching<'a> {

@@ -1,0 +1,161 @@
+//! What is kept of a value as JSON, which is not written out in memory: its digest, and how it begins.
+
+use airlock_core::{Digest, Hashing, limits};
+use airlock_sanitise::weight;
+use serde_json::Value;
+use std::io::{self, BufWriter, Write};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+
+/// Enough bytes for a summary, whatever characters they are, and as many again to know what stands
+/// where it ends.
+const BEGINNING: usize = 8 * limits::SUMMARY_CHARS;
+/// A value that weighs more is hashed beside whatever else is done with it.
+const HEAVY: usize = 128 * 1024;
+/// Bytes that are handed over at once...
+const LOT: usize = 64 * 1024;
+/// ...and how often, before whoever writes waits for whoever hashes.
+const LOTS: usize = 16;
+
+pub(super) struct Written {
+    pub(super) digest: Digest,
+    /// The first [`BEGINNING`] bytes.
+    pub(super) beginning: Vec<u8>,
+}
+
+/// The same while it may still be hashed.
+pub(super) enum Writing {
+    Done(Written),
+    Beside {
+        digest: JoinHandle<Digest>,
+        beginning: Vec<u8>,
+    },
+}
+
+impl Written {
+    pub(super) fn of(value: &Value) -> Self {
+        let (hashing, beginning) = write(value, Hashing::new(), 8 * 1024);
+        Self {
+            digest: hashing.finish(),
+            beginning,
+        }
+    }
+}
+
+impl Writing {
+    pub(super) fn begin(value: &Value) -> Self {
+        if weight(value) <= HEAVY {
+            return Self::Done(Written::of(value));
+        }
+        let (lots, taken) = sync_channel::<Vec<u8>>(LOTS);
+        let thread = Builder::new().name("hashing".to_owned());
+        let thread = thread.spawn(move || {
+            let mut hashing = Hashing::new();
+            taken.iter().for_each(|lot| hashing.update(&lot));
+            hashing.finish()
+        });
+        // Where there is no thread for it, it is done here.
+        let Ok(digest) = thread else {
+            return Self::Done(Written::of(value));
+        };
+        let (lots, beginning) = write(value, lots, LOT);
+        // Then there are no more.
+        drop(lots);
+        Self::Beside { digest, beginning }
+    }
+
+    pub(super) fn finish(self) -> Written {
+        match self {
+            Self::Done(written) => written,
+            Self::Beside { digest, beginning } => Written {
+                digest: digest
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                beginning,
+            },
+        }
+    }
+}
+
+/// What hashes bytes, here or elsewhere.
+trait Hashes {
+    fn hash(&mut self, bytes: &[u8]);
+}
+
+impl Hashes for Hashing {
+    fn hash(&mut self, bytes: &[u8]) {
+        self.update(bytes);
+    }
+}
+
+impl Hashes for SyncSender<Vec<u8>> {
+    fn hash(&mut self, bytes: &[u8]) {
+        // Whoever hashes takes everything, or ends with a panic that is told at the end.
+        let _taken = self.send(bytes.to_vec());
+    }
+}
+
+/// Has `value` hashed as JSON, `lot` bytes at a time, and keeps how it begins.
+fn write<H: Hashes>(value: &Value, hashes: H, lot: usize) -> (H, Vec<u8>) {
+    // Gathered first: the writer comes with a few bytes at a time, a digest takes blocks.
+    let mut sum = BufWriter::with_capacity(
+        lot,
+        Sum {
+            hashes,
+            beginning: Vec::with_capacity(BEGINNING),
+        },
+    );
+    // Writing into a digest cannot fail.
+    let _ = serde_json::to_writer(&mut sum, value);
+    let _ = sum.flush();
+    let (sum, _) = sum.into_parts();
+    (sum.hashes, sum.beginning)
+}
+
+/// Has hashed what is written, and keeps how it begins.
+struct Sum<H> {
+    hashes: H,
+    beginning: Vec<u8>,
+}
+
+impl<H: Hashes> Write for Sum<H> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hashes.hash(bytes);
+        let room = BEGINNING.saturating_sub(self.beginning.len());
+        self.beginning
+            .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_value_has_one_digest_wherever_it_is_hashed() {
+        let paths = |count: usize| -> Value { (0..count).map(|n| format!("src/{n}.rs")).collect() };
+        for value in [
+            json!(null),
+            json!({ "text": "x".repeat(HEAVY) }),
+            json!({ "text": "x".repeat(HEAVY + 1) }),
+            json!({ "text": "\u{1}\n\"".repeat(LOT * LOTS) }),
+            json!({ "paths": paths(10), "more": "x".repeat(3 * LOT) }),
+            paths(100_000),
+        ] {
+            let text = value.to_string().into_bytes();
+            let heavy = weight(&value) > HEAVY;
+            let writing = Writing::begin(&value);
+            assert_eq!(matches!(writing, Writing::Beside { .. }), heavy);
+            for written in [writing.finish(), Written::of(&value)] {
+                assert_eq!(written.digest, Digest::of(&text));
+                assert_eq!(written.beginning, text.get(..BEGINNING).unwrap_or(&text));
+            }
+        }
+    }
+}

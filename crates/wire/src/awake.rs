@@ -34,8 +34,11 @@ impl Awake {
     /// to be enough.
     pub(crate) fn until<T>(&mut self, stream: impl AsFd, sleep: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
-        let watched = self.watches() && has_company();
-        let watched = watched.then(|| watch(stream, begun)).unwrap_or_default();
+        let watched = if self.watches() && has_company() {
+            watch(stream, begun)
+        } else {
+            Watched::Alone
+        };
         let slept = sleep();
         self.learn(begun.elapsed(), watched);
         slept
@@ -56,9 +59,8 @@ impl Awake {
 }
 
 /// Whether others had use for the processor meanwhile.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum Watched {
-    #[default]
     Alone,
     Crowded,
 }

@@ -51,7 +51,9 @@ impl Writing {
         let thread = Builder::new().name("hashing".to_owned());
         let thread = thread.spawn(move || {
             let mut hashing = Hashing::new();
-            taken.iter().for_each(|lot| hashing.update(&lot));
+            for lot in taken {
+                hashing.update(&lot);
+            }
             hashing.finish()
         });
         // Where there is no thread for it, it is done here.

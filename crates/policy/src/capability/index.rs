@@ -34,7 +34,8 @@ const NOWHERE: NodeId = usize::MAX;
 #[derive(Default)]
 pub(super) struct Node {
     literals: Literals,
-    globs: Globs,
+    /// None where there is none: most nodes have few fields in use, and are small to be looked up.
+    globs: Option<Box<Globs>>,
     /// Behind a [`Token::One`].
     pub(super) one: Option<NodeId>,
     /// Behind a [`Token::Deep`] with more to follow.
@@ -70,32 +71,31 @@ impl Node {
     /// The children that take `token`.
     pub(super) fn children<'n>(&'n self, token: &'n str) -> impl Iterator<Item = NodeId> + 'n {
         let literal = self.literals.get(token).into_iter();
-        literal.chain(self.globs.matching(token)).chain(self.one)
+        let globs = self.globs.iter();
+        let globs = globs.flat_map(move |globs| globs.matching(token));
+        literal.chain(globs).chain(self.one)
     }
 
     /// The child that takes `token`, unless several do.
     fn only_child(&self, token: &str) -> Result<Option<NodeId>, Several> {
         let literal = self.literals.get(token);
-        let mut children = literal.into_iter().chain(self.one);
-        let (first, second) = if self.globs.lengths.is_empty() {
-            (children.next(), children.next())
-        } else {
-            let mut children = children.chain(self.globs.matching(token));
-            (children.next(), children.next())
+        let Some(globs) = &self.globs else {
+            return match (literal, self.one) {
+                (Some(_), Some(_)) => Err(Several),
+                (literal, one) => Ok(literal.or(one)),
+            };
         };
-        if second.is_some() {
-            Err(Several)
-        } else {
-            Ok(first)
+        let children = literal.into_iter().chain(self.one);
+        let mut children = children.chain(globs.matching(token));
+        match (children.next(), children.next()) {
+            (_, Some(_)) => Err(Several),
+            (first, None) => Ok(first),
         }
     }
 
     /// The literal child and its text, if nothing else could take a token here.
     fn sole_literal(&self) -> Option<(&str, NodeId)> {
-        let choice = self.open
-            || self.deep.is_some()
-            || self.one.is_some()
-            || !self.globs.lengths.is_empty();
+        let choice = self.open || self.deep.is_some() || self.one.is_some() || self.globs.is_some();
         match &self.literals {
             Literals::Few(few) if !choice => match few.as_slice() {
                 [(text, id)] => Some((text, *id)),
@@ -339,7 +339,7 @@ impl Index {
         };
         let known = match token {
             Token::Literal(text) => node.literals.get(text),
-            Token::Glob(glob) => node.globs.get(glob),
+            Token::Glob(glob) => node.globs.as_ref().and_then(|globs| globs.get(glob)),
             Token::One => node.one,
             Token::Deep => node.deep.map(|deep| deep.id),
         };
@@ -348,7 +348,7 @@ impl Index {
         }
         match token {
             Token::Literal(text) => node.literals.insert(text, new),
-            Token::Glob(glob) => node.globs.insert(glob, new),
+            Token::Glob(glob) => node.globs.get_or_insert_default().insert(glob, new),
             Token::One => node.one = Some(new),
             Token::Deep => {
                 node.deep = Some(Deep {

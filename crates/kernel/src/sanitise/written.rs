@@ -92,8 +92,11 @@ impl Hashes for Hashing {
 
 impl Hashes for SyncSender<Vec<u8>> {
     fn hash(&mut self, bytes: &[u8]) {
-        // Whoever hashes takes everything, or ends with a panic that is told at the end.
-        let _taken = self.send(bytes.to_vec());
+        // A long text comes at once, and must not wait in the queue as a whole.
+        for lot in bytes.chunks(LOT) {
+            // Whoever hashes takes everything, or ends with a panic that is told at the end.
+            let _taken = self.send(lot.to_vec());
+        }
     }
 }
 

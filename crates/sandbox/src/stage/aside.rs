@@ -242,6 +242,8 @@ impl Stage {
 
     /// The run is judged: what was kept goes.
     pub fn settle(&self, aside: Aside) -> Result<(), StageError> {
+        // On a full disk it stays where it is, and holds until the machine ends.
+        let _kept = self.keep_beginning();
         match aside.kept {
             Kept::Nothing(mark) => mark.end().map_err(|source| StageError::Io {
                 what: "mark",

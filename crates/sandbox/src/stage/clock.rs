@@ -60,6 +60,11 @@ impl Clock {
         })
     }
 
+    /// The run of the machine in which it was so set.
+    pub(super) const fn boot(self) -> Boot {
+        self.boot
+    }
+
     /// What became of it until `now`.
     pub(super) fn until(self, now: Self) -> Since {
         if self.boot != now.boot {

@@ -77,6 +77,10 @@ impl Footing {
         if directories.is_empty() {
             return;
         }
+        // It says nothing with any other beginning than the one that lasts.
+        if stage.keep_beginning().is_err() {
+            return;
+        }
         noted.extend(directories);
         let written = Written {
             base: stage.base(),

@@ -3,8 +3,10 @@
 //! Every start of a sandbox in an empty stage is a beginning. Moving a whole record into place for each
 //! would have the file system bring it to disk first, and the start wait for that.
 //!
-//! Guarantee: what is read is whole and follows the beginning that the record has. Anything else counts
-//! for nothing, and the record's own holds: it is older, and only finds more conflicts.
+//! Guarantee: what is read is whole, follows the beginning that the record has, and was noted since the
+//! machine was started. Anything else counts for nothing, and the record's own holds: it is older, and
+//! only finds more conflicts. After a power failure a stage may hold again what it no longer held when
+//! it began anew, so nothing noted here before that is believed.
 
 use super::record::BaseMarker;
 use airlock_core::Digest;
@@ -26,6 +28,9 @@ pub(super) fn write(
     recorded: BaseMarker,
     latest: BaseMarker,
 ) -> io::Result<()> {
+    if !latest.is_of_this_run() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory, FILE, flags, Mode::from_raw_mode(0o600))?;
     let body = serde_json::to_string(&latest)?;
@@ -43,9 +48,10 @@ pub(super) fn read(directory: impl AsFd, recorded: BaseMarker) -> Option<BaseMar
     let line = text.split(|byte| *byte == END).next()?;
     let (sealed, body) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     let expected = seal(recorded, body).ok()?;
-    (sealed == expected.to_string())
-        .then(|| serde_json::from_str(body).ok())
+    let latest = (sealed == expected.to_string()).then(|| serde_json::from_str(body).ok());
+    latest
         .flatten()
+        .filter(|latest: &BaseMarker| latest.is_of_this_run())
 }
 
 /// Tells what is whole, and after what: written over in place, the machine may have ended on the way.
@@ -57,17 +63,45 @@ fn seal(recorded: BaseMarker, body: &str) -> io::Result<Digest> {
 #[cfg(test)]
 mod tests {
     use super::super::beneath::Stamp;
+    use super::super::clock::Clock;
     use super::*;
     use std::fs;
+    use std::sync::OnceLock;
 
     fn at(seconds: i64) -> BaseMarker {
+        static CLOCK: OnceLock<Option<Clock>> = OnceLock::new();
         BaseMarker {
             stamp: Stamp {
                 seconds,
                 nanoseconds: 5,
             },
             coarse: true,
+            clock: *CLOCK.get_or_init(Clock::now),
+        }
+    }
+
+    /// The same of an earlier run of the machine.
+    fn earlier(marker: BaseMarker) -> BaseMarker {
+        let mut told = serde_json::to_value(marker).unwrap();
+        told["clock"]["boot"] = "0".repeat(64).into();
+        serde_json::from_value(told).unwrap()
+    }
+
+    #[test]
+    fn what_was_noted_before_the_machine_was_started_counts_for_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = File::open(place.path()).unwrap();
+        let recorded = at(1);
+        let unknown = BaseMarker {
             clock: None,
+            ..recorded
+        };
+        for latest in [earlier(recorded), unknown] {
+            assert!(write(&directory, recorded, latest).is_err());
+            let body = serde_json::to_string(&latest).unwrap();
+            let line = format!("{} {body}\n", seal(recorded, &body).unwrap());
+            fs::write(place.path().join(FILE), line).unwrap();
+            assert_eq!(read(&directory, recorded), None, "{latest:?}");
         }
     }
 

@@ -72,6 +72,12 @@ impl BaseMarker {
         }
     }
 
+    /// Whether the machine has been running since.
+    pub(super) fn is_of_this_run(self) -> bool {
+        let boot = self.clock.map(Clock::boot);
+        boot.is_some() && boot == Boot::current()
+    }
+
     /// Whether it is yet to come by the clock as it is set now.
     fn is_ahead(self, workspace: &Path) -> bool {
         let seconds = u64::try_from(self.stamp.seconds).unwrap_or(0);

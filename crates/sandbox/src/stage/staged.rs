@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(crate) const UPPER: &str = "upper";
@@ -33,6 +34,8 @@ pub struct Stage {
     record: Record,
     /// The beginning that the record on disk has: one that is noted beside it follows.
     recorded: BaseMarker,
+    /// Whether its latest beginning is noted beside the record alone.
+    beside: AtomicBool,
 }
 
 /// One sandbox's hold on a stage, until it is dropped. Two overlays on one upper layer would
@@ -50,16 +53,17 @@ impl Stage {
         let Some(directory) = open_directory(&place)? else {
             return Ok(None);
         };
-        let mut record = Record::read(&directory, name)?;
-        let recorded = record.base;
-        record.base = latest::read(&directory, recorded).unwrap_or(recorded);
-        Ok(Some(Self {
+        let record = Record::read(&directory, name)?;
+        let mut stage = Self {
             name: name.clone(),
             place,
             directory,
+            recorded: record.base,
             record,
-            recorded,
-        }))
+            beside: AtomicBool::new(false),
+        };
+        stage.learn_latest();
+        Ok(Some(stage))
     }
 
     /// Its name.
@@ -119,6 +123,10 @@ impl Stage {
     /// is what the sandbox will see and no conflict.
     pub fn claim(&mut self) -> Result<Claim, StageError> {
         let lock = lock(&self.directory, &self.place, &self.name)?;
+        // Whoever had it since it was opened here may have noted something.
+        self.record = Record::read(&self.directory, &self.name)?;
+        self.recorded = self.record.base;
+        self.learn_latest();
         if self.kind() == StageKind::Copy {
             // Whoever made them is gone, or this would still be claimed.
             placeholders::remove(&self.changed_tree()?, &self.work_tree()?)
@@ -220,7 +228,7 @@ impl Stage {
     }
 
     fn begin_anew(&mut self) -> Result<(), StageError> {
-        if !self.is_unchanged()? {
+        if !self.is_unchanged()? || self.has_to_put_back() {
             return self.go_on();
         }
         self.forget_cut_off()?;
@@ -237,9 +245,37 @@ impl Stage {
         let record = Record { base, ..record };
         if is_all_else_noted && latest::write(&self.directory, self.recorded, base).is_ok() {
             self.record = record;
+            *self.beside.get_mut() = true;
             return Ok(());
         }
         self.note(record)
+    }
+
+    /// Takes its latest beginning for its beginning, where that is not the record's.
+    fn learn_latest(&mut self) {
+        let latest = latest::read(&self.directory, self.recorded);
+        *self.beside.get_mut() = latest.is_some();
+        self.record.base = latest.unwrap_or(self.recorded);
+    }
+
+    /// Has its beginning in the record from the first change on: what is noted beside it counts only
+    /// until the machine ends. Whoever calls this has the stage.
+    pub(super) fn keep_beginning(&self) -> Result<(), StageError> {
+        if !self.beside.load(Ordering::Relaxed) || self.is_unchanged()? {
+            return Ok(());
+        }
+        self.record.write(&self.directory, &self.place, false)?;
+        self.beside.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether a run was cut off here and what it had set aside may still come back.
+    fn has_to_put_back(&self) -> bool {
+        match self.unsettled() {
+            Ok(None) => false,
+            Ok(Some(aside)) => aside.paths().next().is_some(),
+            Err(_) => true,
+        }
     }
 
     /// Whether it is an overlay that holds nothing. A copy always holds something.
@@ -260,7 +296,7 @@ impl Stage {
             unsure: self.record.unsure || (by_clock && self.marker().is_none()),
             ..self.record.clone()
         };
-        if record == self.record {
+        if record == self.record && !*self.beside.get_mut() {
             return Ok(());
         }
         self.note(record)
@@ -270,6 +306,7 @@ impl Stage {
         record.write(&self.directory, &self.place, false)?;
         self.recorded = record.base;
         self.record = record;
+        *self.beside.get_mut() = false;
         Ok(())
     }
 }

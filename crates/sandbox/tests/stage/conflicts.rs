@@ -2,7 +2,7 @@
 
 use super::support::{Bench, lines, on_every_overlay, shell};
 use airlock_sandbox::stage::ConflictReason::{self, Appeared, Changed, Vanished};
-use airlock_sandbox::stage::{Diff, DiffOptions, Stage};
+use airlock_sandbox::stage::{Diff, DiffOptions, Stage, TreePath};
 
 type Case = (
     &'static str,
@@ -256,12 +256,79 @@ fn where_the_latest_beginning_is_lost_an_earlier_one_holds() {
         assert_eq!(std::fs::read(home.join("stage.json")).unwrap(), record);
         assert!(reasons(&bench.noted(|_| {})).is_empty());
         // As after a power failure.
+        let latest = std::fs::read(home.join("base")).unwrap();
         std::fs::write(home.join("base"), "").unwrap();
         assert_eq!(reasons(&bench.noted(|_| {})).len(), 1);
         // Nor does it count beside another record.
-        drop(bench.stage.claim().unwrap());
+        std::fs::write(home.join("base"), latest).unwrap();
+        assert!(reasons(&bench.noted(|_| {})).is_empty());
         let other = bench.noted(|record| add(&mut record["base"]["stamp"]["seconds"], -1));
         assert_eq!(reasons(&other).len(), 1);
+    });
+}
+
+#[test]
+fn a_stage_with_changes_has_its_beginning_in_its_record() {
+    on_every_overlay("echo a >a", |mut bench| {
+        let home = bench.temp.path().join("stages/default");
+        let noted = || std::fs::read(home.join("stage.json")).unwrap();
+        let before = noted();
+        shell(&bench.workspace(), "echo mine >>a");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let _claim = bench.stage.claim().unwrap();
+        let run = |bench: &Bench, script| {
+            let aside = bench.stage.set_aside(&[], serde_json::Value::Null).unwrap();
+            bench.inside(script);
+            bench.stage.settle(aside).unwrap();
+        };
+        run(&bench, "true");
+        assert_eq!(noted(), before, "nothing was changed");
+        run(&bench, "echo theirs >>a");
+        let kept = noted();
+        assert_ne!(kept, before);
+        run(&bench, "echo more >>a");
+        assert_eq!(noted(), kept, "once is enough");
+        std::fs::remove_file(home.join("base")).unwrap();
+        assert!(reasons(&bench.noted(|_| {})).is_empty());
+    });
+}
+
+#[test]
+fn whoever_claims_a_stage_knows_what_others_noted_since_they_opened_it() {
+    on_every_overlay("echo a >a", |mut bench| {
+        let mut other = bench.noted(|_| {});
+        drop(bench.stage.claim().unwrap());
+        shell(&bench.workspace(), "echo mine >>a");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        drop(other.claim().unwrap());
+        let again = bench.noted(|record| record["unsure"] = true.into());
+        assert!(reasons(&again).is_empty());
+        bench.inside("echo theirs >>a");
+        assert_eq!(
+            reasons(&bench.noted(|_| {})),
+            [ConflictReason::ClockWentBack]
+        );
+        let _claim = bench.stage.claim().unwrap();
+        assert_eq!(reasons(&bench.stage), [ConflictReason::ClockWentBack]);
+    });
+}
+
+#[test]
+fn a_stage_with_something_to_put_back_does_not_begin_anew() {
+    on_every_overlay("echo a >a", |mut bench| {
+        bench.inside("echo new >new");
+        let path = TreePath::from(std::path::Path::new("new"));
+        let _aside = bench
+            .stage
+            .set_aside(&[path], serde_json::Value::Null)
+            .unwrap();
+        bench.inside("rm new");
+        // Whoever ran that was killed; meanwhile the real tree has a file there, too.
+        shell(&bench.workspace(), "echo mine >new");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let _claim = bench.stage.claim().unwrap();
+        bench.inside("echo new >new");
+        assert_eq!(reasons(&bench.stage).len(), 1);
     });
 }
 

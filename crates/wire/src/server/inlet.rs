@@ -5,6 +5,7 @@ use crate::awake::Awake;
 use crate::error::{WireError, code};
 use crate::frame::{Decoder, FrameError};
 use crate::limits::Limits;
+use crate::peer::Via;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recv, recvmsg,
@@ -87,7 +88,8 @@ pub(crate) struct Inlet {
     stream: Arc<UnixStream>,
     share: Arc<Share>,
     decoder: Decoder,
-    awake: Awake,
+    /// None for who is in a sandbox: staying awake would be charged to nobody there.
+    awake: Option<Awake>,
     chunk: Vec<u8>,
     /// When the frame under way began.
     begun: Option<Instant>,
@@ -100,7 +102,7 @@ impl Inlet {
     pub(crate) fn new(stream: Arc<UnixStream>, share: Arc<Share>) -> Self {
         Self {
             decoder: Decoder::new(share.limits.frame_bytes),
-            awake: Awake::default(),
+            awake: (share.via == Via::Main).then(Awake::default),
             stream,
             share,
             chunk: vec![0; CHUNK],
@@ -144,7 +146,10 @@ impl Inlet {
         let (awake, stream) = (&mut self.awake, &self.stream);
         // Interrupted or not: there is something, or there is not.
         let sleep = || poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(patience));
-        let _waited = awake.until(stream, sleep);
+        let _waited = match awake {
+            Some(awake) => awake.until(stream, sleep),
+            None => sleep(),
+        };
         self.receive()?;
         self.whole()
     }

@@ -28,7 +28,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// One overlay, as the child picked it.
 #[derive(Debug)]
@@ -61,21 +61,45 @@ struct Witness {
     /// Open, and copied, as long as anything else may be.
     held: Option<OwnedFd>,
     end: OwnedFd,
+    /// When it was seen that nobody has a copy.
+    alone: Option<Instant>,
 }
 
 impl Witness {
     fn begin() -> rustix::io::Result<Self> {
         let (end, held) = pipe_with(PipeFlags::CLOEXEC)?;
-        let held = Some(held);
-        Ok(Self { held, end })
+        Ok(Self {
+            held: Some(held),
+            end,
+            alone: None,
+        })
     }
 
-    /// Whether nobody has a copy, for all that can be waited for. The pipe hangs up with its last one.
-    fn is_alone(&self) -> bool {
-        let hung_up = is_ready(self.end.as_fd(), COPIES).unwrap_or_default();
+    /// Nothing is held open here any more.
+    fn let_go(&mut self) {
+        drop(self.held.take());
+        // Mostly nobody else ever had it: then it is known before anybody waits to know.
+        self.look(Duration::ZERO);
+    }
+
+    /// Looks whether the last copy is gone, or goes within `patience`. The pipe hangs up with it.
+    fn look(&mut self, patience: Duration) {
+        if is_ready(self.end.as_fd(), patience).unwrap_or_default() {
+            self.alone = Some(Instant::now());
+        }
+    }
+
+    /// Whether nobody has a copy, for all that can be waited for.
+    fn is_alone(&mut self) -> bool {
+        if self.alone.is_none() {
+            self.look(COPIES);
+        }
+        let Some(alone) = self.alone else {
+            return false;
+        };
         // Whoever closes all it has lets go of one after the other, in an order nobody promises.
-        std::thread::sleep(LETTING_GO);
-        hung_up
+        std::thread::sleep(LETTING_GO.saturating_sub(alone.elapsed()));
+        true
     }
 }
 
@@ -130,7 +154,7 @@ impl Overlays {
             state.memory = Memory::Used;
         }
         if let Some(witness) = &mut state.witness {
-            drop(witness.held.take());
+            witness.let_go();
         }
     }
 
@@ -142,7 +166,7 @@ impl Overlays {
         if state.memory == Memory::Used {
             // While a command runs, more is opened: that is seen to after it.
             let over = state.witness.take_if(|witness| witness.held.is_none());
-            let alone = over.is_none_or(|witness| witness.is_alone());
+            let alone = over.is_none_or(|mut witness| witness.is_alone());
             let forgotten = alone && state.overlays.iter().all(|one| one.forget().is_ok());
             state.memory = if forgotten {
                 Memory::Empty

@@ -146,7 +146,7 @@ mod tests {
     fn what_is_there_or_gone_is_seen_awake_and_the_rest_asleep() {
         let (mut here, mut there) = UnixStream::pair().unwrap();
         assert!(!is_readable(&here));
-        // Longer than anybody stays awake: what comes then comes to a sleeper.
+        // Nothing is there while somebody stays awake: what comes then comes to a sleeper.
         let mut awake = Awake {
             expects: true,
             crowded: 0,

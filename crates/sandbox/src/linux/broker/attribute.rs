@@ -193,5 +193,5 @@ pub(super) fn change_times(found: &Found, times: &Timestamps) -> Result<(), Errn
 }
 
 fn path_of(found: &Found) -> String {
-    format!("/proc/self/fd/{}", name_of(found.file.as_fd()))
+    format!("/proc/thread-self/fd/{}", name_of(found.file.as_fd()))
 }

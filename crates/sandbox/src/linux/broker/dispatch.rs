@@ -1,11 +1,11 @@
 //! From a call's number and arguments to what is done for it.
 
-use super::Answer;
 use super::attribute::{Clock, change_times};
 use super::change::Name;
 use super::filter::{AttributeCall, Call, FileCall, NameCall};
 use super::open::Opening;
 use super::target::Request;
+use super::threads::Answer;
 use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 

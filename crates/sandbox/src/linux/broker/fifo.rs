@@ -4,15 +4,15 @@
 //! partner is there, so that a process that dies meanwhile leaves nothing behind, and no number of
 //! waiting processes uses up the broker's threads. They are bounded all the same.
 
-use super::Shared;
 use super::judge::name_of;
+use super::threads::Shared;
 use crate::linux::sys::notify::{answer, answer_with_only, is_valid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, tee};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The most openings that wait at a time.
@@ -99,56 +99,45 @@ fn has_writer(reader: &OwnedFd) -> Result<bool, Errno> {
     }
 }
 
-/// The openings that wait.
+/// The openings that wait. Each counts as a call that is being answered.
 #[derive(Default)]
-pub(super) struct Fifos {
-    waiting: Mutex<Vec<Waiting>>,
-    added: Condvar,
-}
+pub(super) struct Fifos(Mutex<Vec<Waiting>>);
 
 impl Fifos {
     pub(super) fn add(&self, one: Waiting) -> Result<(), Errno> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         if waiting.len() >= MOST {
             return Err(Errno::AGAIN);
         }
         waiting.push(one);
-        self.added.notify_one();
         Ok(())
-    }
-
-    /// Whether none waits.
-    pub(super) fn is_empty(&self) -> bool {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.is_empty()
-    }
-
-    /// Lets whoever tries see at once that it is to stop.
-    pub(super) fn stop(&self) {
-        let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        self.added.notify_all();
     }
 
     /// Tries what waits until `shared` stops.
     pub(super) fn serve(shared: &Shared) {
-        while !shared.stops() {
-            shared.fifos.round(shared);
-            shared.turn.watch();
+        while !shared.common.stops() {
+            if shared.fifos.round(shared) {
+                std::thread::sleep(PAUSE);
+            } else {
+                shared.common.wait_for_news(IDLE);
+            }
+            shared.common.turn.watch();
         }
     }
 
-    fn round(&self, shared: &Shared) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = self.added.wait_timeout_while(waiting, IDLE, |waiting| {
-            waiting.is_empty() && !shared.stops()
-        });
-        let (mut waiting, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+    /// Tries each; says whether any has to wait on.
+    fn round(&self, shared: &Shared) -> bool {
+        let mut waiting = self.waiting();
+        let before = waiting.len();
         waiting.retain_mut(|one| still_waits(shared, one));
-        let more = !waiting.is_empty();
-        drop(waiting);
-        if more {
-            std::thread::sleep(PAUSE);
+        for _ in waiting.len()..before {
+            shared.common.end();
         }
+        !waiting.is_empty()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

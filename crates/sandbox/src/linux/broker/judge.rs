@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the kernel appends to the path of a file that has lost its name.
 const DELETED: &[u8] = b" (deleted)";
@@ -40,19 +40,41 @@ pub(super) struct Rules {
     denials: Vec<Denial>,
     /// The path of the sandbox's `/`, empty for the root of its namespace.
     top: Vec<u8>,
-    /// `/proc/self/fd`.
+    /// `/proc/thread-self/fd` of the thread that made these rules.
     descriptors: OwnedFd,
-    refusals: Mutex<Vec<Refusal>>,
+    refusals: Arc<Refusals>,
+}
+
+/// What was refused, each once and in bounds.
+#[derive(Default)]
+pub(super) struct Refusals(Mutex<Vec<Refusal>>);
+
+impl Refusals {
+    fn add(&self, refusal: Refusal) {
+        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if refusals.len() < REFUSALS && !refusals.contains(&refusal) {
+            refusals.push(refusal);
+        }
+    }
+
+    pub(super) fn take(&self) -> Vec<Refusal> {
+        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut refusals)
+    }
 }
 
 impl Rules {
-    pub(super) fn new(denials: Vec<Denial>, root: BorrowedFd<'_>) -> Result<Self, Errno> {
+    pub(super) fn new(
+        denials: Vec<Denial>,
+        root: BorrowedFd<'_>,
+        refusals: Arc<Refusals>,
+    ) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut rules = Self {
             denials,
             top: Vec::new(),
-            descriptors: open("/proc/self/fd", flags, rustix::fs::Mode::empty())?,
-            refusals: Mutex::new(Vec::new()),
+            descriptors: open("/proc/thread-self/fd", flags, rustix::fs::Mode::empty())?,
+            refusals,
         };
         let top = rules.raw_path(root)?;
         if top.first() != Some(&b'/') {
@@ -62,7 +84,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// `/proc/self/fd`, in which each open descriptor is a link to its file.
+    /// The directory in which each open descriptor is a link to its file.
     pub(super) fn descriptors(&self) -> BorrowedFd<'_> {
         self.descriptors.as_fd()
     }
@@ -147,23 +169,14 @@ impl Rules {
     }
 
     fn remember(&self, path: &HostPath, target: &Target) {
-        let refusal = Refusal {
+        self.refusals.add(Refusal {
             path: path.as_path().to_owned(),
             denial: target.to_string(),
-        };
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        if refusals.len() < REFUSALS && !refusals.contains(&refusal) {
-            refusals.push(refusal);
-        }
-    }
-
-    pub(super) fn take_refusals(&self) -> Vec<Refusal> {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut refusals)
+        });
     }
 }
 
-/// The name of a descriptor in `/proc/self/fd`.
+/// The name of a descriptor in the directory of them all.
 pub(super) fn name_of(file: BorrowedFd<'_>) -> String {
     file.as_raw_fd().to_string()
 }
@@ -188,7 +201,7 @@ mod tests {
             })
             .collect();
         let root = open("/", OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
-        Rules::new(denials, root.as_fd()).unwrap()
+        Rules::new(denials, root.as_fd(), Arc::default()).unwrap()
     }
 
     #[test]
@@ -222,11 +235,11 @@ mod tests {
             let path = HostPath::new(format!("/w/{}", number % 500)).unwrap();
             assert_eq!(rules.judge(&path, Access::Read), Err(Errno::ACCESS));
         }
-        let refusals = rules.take_refusals();
+        let refusals = rules.refusals.take();
         assert_eq!(refusals.len(), REFUSALS);
         assert_eq!(refusals[0].denial, "/w/**");
         assert_eq!(refusals[0].path.to_str(), Some("/w/0"));
-        assert!(rules.take_refusals().is_empty());
+        assert!(rules.refusals.take().is_empty());
     }
 
     #[test]

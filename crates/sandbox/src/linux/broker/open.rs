@@ -5,16 +5,15 @@
 //! path of what was opened is judged once more. A missing file is created with `O_EXCL` in a
 //! directory held open, and looked for again if somebody else was faster.
 
-use super::Answer;
 use super::fifo::Waiting;
 use super::judge::{Access, OwnPath, name_of};
 use super::resolve::{End, Entry, Found, Last, Route};
 use super::target::Request;
+use super::threads::Answer;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, major, minor, openat};
 use rustix::io::Errno;
 use rustix::process::umask;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::PoisonError;
 
 /// How often a name may appear and vanish again before an answer is given up.
 const RACES: usize = 64;
@@ -299,6 +298,7 @@ impl Request<'_> {
             return Ok(self.hand_over(opened, opening, opening.access())?.alone());
         }
         self.shared.fifos.add(waiting)?;
+        self.shared.common.tell();
         Ok(Answer::Later)
     }
 
@@ -311,9 +311,8 @@ impl Request<'_> {
             }
             // The opener's terminal: the supervisor's, if it were opened here.
             (5, 0) => {
-                let terminal = self.shared.terminal.lock();
-                let terminal = terminal.unwrap_or_else(PoisonError::into_inner);
-                let terminal = terminal.as_ref().ok_or(Errno::NXIO)?;
+                let terminal = self.shared.common.terminal();
+                let terminal = self.shared.files.bring(terminal.ok_or(Errno::NXIO)?)?;
                 self.reopen(terminal.as_fd(), opening.again())
             }
             _ => Err(Errno::ACCESS),

@@ -3,8 +3,8 @@
 //! All of it can change while it is read, and the thread's number can come to mean another thread.
 //! What was read is therefore good only after [`Request::check`], and is read once.
 
-use super::Shared;
 use super::identity::Powers;
+use super::threads::Shared;
 use crate::linux::sys::notify::{Notification, file_size_limit, is_valid, read_memory};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;

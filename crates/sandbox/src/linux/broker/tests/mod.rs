@@ -1,5 +1,6 @@
 //! Real processes under the real filter: each test starts this binary again, guarded.
 
+mod apart;
 mod cost;
 mod names;
 mod paths;
@@ -51,6 +52,7 @@ fn scenarios() -> Vec<(&'static str, Scenario)> {
         races::SCENARIOS,
         programs::SCENARIOS,
         cost::SCENARIOS,
+        apart::SCENARIOS,
     ]
     .concat()
 }

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// What counts as a short wait, and how long somebody stays awake at most.
-const MOMENT: Duration = Duration::from_micros(250);
+const MOMENT: Duration = Duration::from_micros(500);
 /// A look that took longer was somebody else's time.
 const LOOK: Duration = Duration::from_micros(60);
 /// How many waits such a look counts for...

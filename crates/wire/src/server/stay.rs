@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// How often somebody looks after a thread that stays.
-const TICK: Duration = Duration::from_millis(2);
+const TICK: Duration = Duration::from_millis(5);
 /// How long a thread waits for another request before it leaves.
 const LINGER: Timespec = Timespec {
     tv_sec: 0,

@@ -49,11 +49,18 @@ struct Holdings {
 impl Holdings {
     fn now() -> Self {
         let own = std::process::id();
-        let descriptors = names("/proc/self/fd").into_iter().filter_map(|number| {
-            let target = fs::read_link(format!("/proc/self/fd/{number}")).ok()?;
-            // The directory that is being read is one of them.
-            let listing = target.ends_with("fd") && target.starts_with("/proc");
-            (!listing).then(|| Path::new(&number).join(target.strip_prefix("/").unwrap_or(&target)))
+        // Some threads have open files of their own.
+        let tables = names("/proc/self/task").into_iter();
+        let tables = tables.map(|thread| format!("/proc/self/task/{thread}/fd"));
+        let descriptors = tables.flat_map(|table| {
+            let open = names(&table).into_iter();
+            open.filter_map(move |number| {
+                let target = fs::read_link(format!("{table}/{number}")).ok()?;
+                // The directory that is being read is one of them.
+                let listing = target.ends_with("fd") && target.starts_with("/proc");
+                let told = || Path::new(&number).join(target.strip_prefix("/").unwrap_or(&target));
+                (!listing).then(told)
+            })
         });
         Self {
             descriptors: descriptors.collect(),

@@ -19,6 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::OpenOptions;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -114,7 +115,17 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
         idle,
     };
     let kernel = open::embedded(place, &config, Lifetime::Long)?;
-    let running = hosting.host(&config, kernel, lock)?;
+    // Left before anybody is served: what begins then would hold the streams, too.
+    let left = arguments.detach.then(Streams::leave).transpose();
+    let left =
+        left.map_err(|error| Failure::new(Kind::Failed, "cannot leave the terminal").why(error))?;
+    let served = hosting.host(&config, kernel, lock);
+    if let (Err(_), Some(left)) = (&served, &left) {
+        // Then the status alone says that it came to nothing.
+        let _unheard = left.take_back();
+    }
+    let running = served?;
+    drop(left);
     if arguments.until_closed {
         let stopper = stopper.clone();
         std::thread::spawn(move || {
@@ -128,10 +139,7 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
             stopper.stop();
         }
     });
-    if arguments.detach {
-        leave_terminal()
-            .map_err(|error| Failure::new(Kind::Failed, "cannot leave the terminal").why(error))?;
-    } else {
+    if !arguments.detach {
         ready(std::process::id(), running.socket(), output);
     }
     hosting.go_on(running, config)?;
@@ -234,18 +242,38 @@ impl Hosting {
     }
 }
 
-/// The terminal, and whoever waits for its output, are no longer held.
-fn leave_terminal() -> io::Result<()> {
-    let nothing = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&nothing)?;
-    rustix::stdio::dup2_stdout(&nothing)?;
-    rustix::stdio::dup2_stderr(&nothing)?;
-    // Fails only for the leader of a group, which has no terminal to lose by it.
-    let _ = rustix::process::setsid();
-    Ok(())
+/// Where this process said what it had to say. The terminal, and whoever waits for its output, are
+/// held no longer than this.
+struct Streams {
+    output: OwnedFd,
+    errors: OwnedFd,
+}
+
+impl Streams {
+    /// Leaves the terminal. What is said from now on is heard by nobody.
+    fn leave() -> io::Result<Self> {
+        let left = Self {
+            output: io::stdout().as_fd().try_clone_to_owned()?,
+            errors: io::stderr().as_fd().try_clone_to_owned()?,
+        };
+        let nothing = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")?;
+        rustix::stdio::dup2_stdin(&nothing)?;
+        rustix::stdio::dup2_stdout(&nothing)?;
+        rustix::stdio::dup2_stderr(&nothing)?;
+        // Fails only for the leader of a group, which has no terminal to lose by it.
+        let _ = rustix::process::setsid();
+        Ok(left)
+    }
+
+    /// Speaks where it was heard before.
+    fn take_back(&self) -> io::Result<()> {
+        rustix::stdio::dup2_stdout(&self.output)?;
+        rustix::stdio::dup2_stderr(&self.errors)?;
+        Ok(())
+    }
 }
 
 fn ready(pid: u32, socket: &Path, output: &mut Output) {

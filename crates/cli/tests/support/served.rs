@@ -128,10 +128,15 @@ impl Served<'_> {
         number.unwrap().parse().unwrap()
     }
 
+    /// How many files are open, in the tables of all its threads.
     pub(crate) fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.pid))
-            .unwrap()
-            .count()
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).unwrap();
+        let tables = threads.flatten().map(|thread| thread.path().join("fd"));
+        // A thread may end, and a file be closed, while this looks.
+        let open = tables.flat_map(std::fs::read_dir).flatten().flatten();
+        let open =
+            open.filter_map(|open| Some((open.file_name(), std::fs::read_link(open.path()).ok()?)));
+        open.collect::<std::collections::BTreeSet<_>>().len()
     }
 
     /// Whether the process is there and no zombie.

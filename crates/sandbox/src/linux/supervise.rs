@@ -188,7 +188,7 @@ impl Sandbox {
 
     /// What watches over a command that is about to begin.
     fn look_after(&self, scratch: Vec<OwnedFd>) -> Lookout {
-        if self.broker().is_some() {
+        if self.broker().is_some_and(|broker| !broker.is_apart()) {
             self.steering().overlays().opened_here();
         }
         self.steering().set_init(self.init_pid());

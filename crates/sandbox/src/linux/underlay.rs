@@ -6,9 +6,9 @@
 //! reconfigured as what it is, it drops every name nobody holds. It costs what was looked up.
 //!
 //! A name that somebody holds is not dropped. What the broker opens in a command's stead it closes
-//! before the command's end is told, but a process that another thread of this one makes in between
-//! begins with copies of all that is open here. So nothing is said to be forgotten before those are
-//! gone, too ([`Witness`]).
+//! before the command's end is told. Where it cannot have it open apart from all else, a process that
+//! another thread of this one makes in between begins with a copy. So nothing is said to be forgotten
+//! then before those are gone, too ([`Witness`]).
 //!
 //! What a mount holds cannot be forgotten: where something is mounted on it, and what is mounted
 //! itself. That is compared with what it was ([`Anchors`]).
@@ -137,7 +137,8 @@ impl Overlays {
         };
     }
 
-    /// A command is about to run, in whose stead this process opens what is in them.
+    /// A command is about to run, in whose stead this process opens what is in them, where processes
+    /// it makes begin with a copy.
     pub(super) fn opened_here(&self) {
         let mut state = self.state();
         match Witness::begin() {

@@ -3,7 +3,8 @@
 //! Each is made through a descriptor of the file that was judged.
 
 use super::change::Name;
-use super::judge::{Access, OwnPath, name_of};
+use super::judge::{Access, OwnPath, among_descriptors, name_of};
+use super::open::reopen;
 use super::resolve::{Found, Last, Route};
 use super::target::Request;
 use rustix::fs::{
@@ -82,19 +83,7 @@ impl Request<'_> {
             return Err(Errno::FBIG);
         }
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-        ftruncate(self.reopen(found.file.as_fd(), flags)?, length)
-    }
-
-    pub(super) fn change_mode(&self, found: &Found, mode: u32) -> Result<(), Errno> {
-        if found.kind() == FileType::Symlink {
-            return Err(Errno::OPNOTSUPP);
-        }
-        chmodat(
-            self.shared.rules.descriptors(),
-            name_of(found.file.as_fd()),
-            Mode::from_raw_mode(mode & 0o7777),
-            AtFlags::empty(),
-        )
+        ftruncate(reopen(found.file.as_fd(), flags)?, length)
     }
 
     pub(super) fn change_owner(&self, found: &Found, user: u32, group: u32) -> Result<(), Errno> {
@@ -186,6 +175,15 @@ impl Request<'_> {
         }
         removexattr(path_of(found), name.as_slice())
     }
+}
+
+pub(super) fn change_mode(found: &Found, mode: u32) -> Result<(), Errno> {
+    if found.kind() == FileType::Symlink {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let name = name_of(found.file.as_fd());
+    let mode = Mode::from_raw_mode(mode & 0o7777);
+    among_descriptors(|directory| chmodat(directory, name, mode, AtFlags::empty()))
 }
 
 pub(super) fn change_times(found: &Found, times: &Timestamps) -> Result<(), Errno> {

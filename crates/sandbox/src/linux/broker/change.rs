@@ -3,8 +3,7 @@
 //! None of them follows a link in its last name, so what is judged - the directory's own path and
 //! the name - is what is changed.
 
-use super::judge::Access;
-use super::judge::name_of;
+use super::judge::{Access, among_descriptors, name_of};
 use super::resolve::{Entry, Last, Route};
 use super::target::Request;
 use rustix::fs::{
@@ -102,7 +101,7 @@ impl Request<'_> {
         let to = self.changeable(to)?;
         let name = name_of(found.as_fd());
         let follow = AtFlags::SYMLINK_FOLLOW;
-        linkat(rules.descriptors(), name, &to.directory, &*to.name, follow)
+        among_descriptors(|directory| linkat(directory, name, &to.directory, &*to.name, follow))
     }
 
     pub(super) fn rename(&self, from: &Name, to: &Name, flags: u32) -> Result<(), Errno> {

@@ -17,8 +17,10 @@ pub(super) struct Common {
     pub(super) refusals: Arc<Refusals>,
     pub(super) turn: Turn,
     terminal: Mutex<Option<Elsewhere>>,
-    /// How many calls are being answered, or have to wait for their answer.
+    /// How many calls are being answered, and how many openings wait.
     busy: AtomicUsize,
+    /// Whether the threads have open files of their own.
+    apart: AtomicBool,
     stopping: AtomicBool,
     /// Whether there is something new for the thread that looks after named pipes.
     news: Mutex<bool>,
@@ -32,17 +34,25 @@ impl Common {
         self.terminal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call is about to be received.
+    pub(super) fn is_apart(&self) -> bool {
+        self.apart.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set_apart(&self, apart: bool) {
+        self.apart.store(apart, Ordering::SeqCst);
+    }
+
+    /// Something is about to be open for a process.
     pub(super) fn begin(&self) {
         self.busy.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A call has its answer, and nothing is open for it.
+    /// It is open no longer.
     pub(super) fn end(&self) {
         self.busy.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether nothing is open for any call.
+    /// Whether nothing is open for any process.
     pub(super) fn rests(&self) -> bool {
         self.busy.load(Ordering::SeqCst) == 0
     }

@@ -1,6 +1,6 @@
 //! From a call's number and arguments to what is done for it.
 
-use super::attribute::{Clock, change_times};
+use super::attribute::{Clock, change_mode, change_times};
 use super::change::Name;
 use super::filter::{AttributeCall, Call, FileCall, NameCall};
 use super::open::Opening;
@@ -64,18 +64,14 @@ impl Request<'_> {
     fn change_file(&self, call: FileCall) -> Result<(), Errno> {
         match call {
             FileCall::Truncate => self.truncate(&self.here(0)?, self.wide(1)),
-            FileCall::ChangeMode => {
-                self.change_mode(&self.object(&self.here(0)?, 0)?, self.narrow(1))
-            }
+            FileCall::ChangeMode => change_mode(&self.object(&self.here(0)?, 0)?, self.narrow(1)),
             FileCall::ChangeModeOf => {
-                self.change_mode(&self.object_of(self.descriptor(0))?, self.narrow(1))
+                change_mode(&self.object_of(self.descriptor(0))?, self.narrow(1))
             }
-            FileCall::ChangeModeAt => {
-                self.change_mode(&self.object(&self.at(0)?, 0)?, self.narrow(2))
-            }
+            FileCall::ChangeModeAt => change_mode(&self.object(&self.at(0)?, 0)?, self.narrow(2)),
             FileCall::ChangeModeAt2 => {
                 let found = self.object(&self.at_or_empty(0)?, self.narrow(3))?;
-                self.change_mode(&found, self.narrow(2))
+                change_mode(&found, self.narrow(2))
             }
             FileCall::ChangeOwner => self.owner(&self.here(0)?, 0, 1),
             FileCall::ChangeLinkOwner => self.owner(&self.here(0)?, NO_FOLLOW, 1),

@@ -4,14 +4,15 @@
 //! partner is there, so that a process that dies meanwhile leaves nothing behind, and no number of
 //! waiting processes uses up the broker's threads. They are bounded all the same.
 
-use super::judge::name_of;
+use super::common::Common;
+use super::judge::{among_descriptors, name_of};
 use super::threads::Shared;
 use crate::linux::sys::notify::{answer, answer_with_only, is_valid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, tee};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,18 +45,11 @@ impl Waiting {
     }
 
     /// The open end, if the other end is there.
-    pub(super) fn attempt(
-        &mut self,
-        descriptors: BorrowedFd<'_>,
-    ) -> Result<Option<OwnedFd>, Errno> {
+    pub(super) fn attempt(&mut self) -> Result<Option<OwnedFd>, Errno> {
         let open = || {
             let flags = self.flags | OFlags::NONBLOCK;
-            openat(
-                descriptors,
-                name_of(self.bare.as_fd()),
-                flags,
-                Mode::empty(),
-            )
+            let name = name_of(self.bare.as_fd());
+            among_descriptors(|directory| openat(directory, name, flags, Mode::empty()))
         };
         let opened = if self.flags.contains(OFlags::WRONLY) {
             match open() {
@@ -99,17 +93,20 @@ fn has_writer(reader: &OwnedFd) -> Result<bool, Errno> {
     }
 }
 
-/// The openings that wait. Each counts as a call that is being answered.
+/// The openings that wait. Each counts as something held open, beside the call itself.
 #[derive(Default)]
 pub(super) struct Fifos(Mutex<Vec<Waiting>>);
 
 impl Fifos {
-    pub(super) fn add(&self, one: Waiting) -> Result<(), Errno> {
+    pub(super) fn add(&self, one: Waiting, common: &Common) -> Result<(), Errno> {
         let mut waiting = self.waiting();
         if waiting.len() >= MOST {
             return Err(Errno::AGAIN);
         }
+        common.begin();
         waiting.push(one);
+        drop(waiting);
+        common.tell();
         Ok(())
     }
 
@@ -146,7 +143,7 @@ fn still_waits(shared: &Shared, one: &mut Waiting) -> bool {
     if !is_valid(listener, one.id) {
         return false;
     }
-    let sent = match one.attempt(shared.rules.descriptors()) {
+    let sent = match one.attempt() {
         Ok(None) => return true,
         Ok(Some(file)) => answer_with_only(listener, one.id, file, one.close_on_exec),
         Err(error) => Err(error),

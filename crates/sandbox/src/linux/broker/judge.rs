@@ -40,8 +40,6 @@ pub(super) struct Rules {
     denials: Vec<Denial>,
     /// The path of the sandbox's `/`, empty for the root of its namespace.
     top: Vec<u8>,
-    /// `/proc/thread-self/fd` of the thread that made these rules.
-    descriptors: OwnedFd,
     refusals: Arc<Refusals>,
 }
 
@@ -69,34 +67,20 @@ impl Rules {
         root: BorrowedFd<'_>,
         refusals: Arc<Refusals>,
     ) -> Result<Self, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut rules = Self {
-            denials,
-            top: Vec::new(),
-            descriptors: open("/proc/thread-self/fd", flags, rustix::fs::Mode::empty())?,
-            refusals,
-        };
-        let top = rules.raw_path(root)?;
+        let top = raw_path(root)?;
         if top.first() != Some(&b'/') {
             return Err(Errno::INVAL);
         }
-        rules.top = if top == b"/" { Vec::new() } else { top };
-        Ok(rules)
-    }
-
-    /// The directory in which each open descriptor is a link to its file.
-    pub(super) fn descriptors(&self) -> BorrowedFd<'_> {
-        self.descriptors.as_fd()
-    }
-
-    fn raw_path(&self, file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
-        let path = readlinkat(&self.descriptors, name_of(file), Vec::with_capacity(512))?;
-        Ok(path.into_bytes())
+        Ok(Self {
+            denials,
+            top: if top == b"/" { Vec::new() } else { top },
+            refusals,
+        })
     }
 
     /// Where `file` lies.
     pub(super) fn own_path(&self, file: BorrowedFd<'_>) -> Result<OwnPath, Errno> {
-        let path = self.raw_path(file)?;
+        let path = raw_path(file)?;
         if path.first() != Some(&b'/') {
             return Ok(OwnPath::Nowhere);
         }
@@ -174,6 +158,32 @@ impl Rules {
             denial: target.to_string(),
         });
     }
+}
+
+thread_local! {
+    /// `/proc/thread-self/fd`. Each thread has its own: it leads nowhere once the thread ended that
+    /// opened it.
+    static DESCRIPTORS: Result<OwnedFd, Errno> = open(
+        "/proc/thread-self/fd",
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    );
+}
+
+/// Does `work` in the directory in which each open descriptor is a link to its file.
+pub(super) fn among_descriptors<T>(
+    work: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    DESCRIPTORS.with(|directory| match directory {
+        Ok(directory) => work(directory.as_fd()),
+        Err(error) => Err(*error),
+    })
+}
+
+fn raw_path(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let into = Vec::with_capacity(512);
+    let path = among_descriptors(|directory| readlinkat(directory, name_of(file), into))?;
+    Ok(path.into_bytes())
 }
 
 /// The name of a descriptor in the directory of them all.

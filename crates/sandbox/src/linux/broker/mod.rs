@@ -117,6 +117,11 @@ impl Broker {
         self.common.refusals.take()
     }
 
+    /// Whether what is opened here is open in no process the supervisor starts meanwhile.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.common.is_apart()
+    }
+
     /// Waits until nothing is held open for processes, all of which have ended: what is answered to
     /// one that goes on, or is gone, is closed here a little later. Says whether it is.
     pub(crate) fn comes_to_rest(&self) -> bool {

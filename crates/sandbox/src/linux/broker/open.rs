@@ -6,7 +6,7 @@
 //! directory held open, and looked for again if somebody else was faster.
 
 use super::fifo::Waiting;
-use super::judge::{Access, OwnPath, name_of};
+use super::judge::{Access, OwnPath, among_descriptors, name_of};
 use super::resolve::{End, Entry, Found, Last, Route};
 use super::target::Request;
 use super::threads::Answer;
@@ -229,14 +229,14 @@ impl Request<'_> {
             };
             self.permit_process_file(path, access == Access::Write)?;
             let _raised = self.powers.raise()?;
-            return self.hand_over(self.reopen(file, opening.again())?, opening, access);
+            return self.hand_over(reopen(file, opening.again())?, opening, access);
         }
         match kind {
             FileType::RegularFile | FileType::Directory => {
                 if opening.flags.intersects(UNNAMED) {
                     return self.open_unnamed(file, opening);
                 }
-                self.hand_over(self.reopen(file, opening.again())?, opening, access)
+                self.hand_over(reopen(file, opening.again())?, opening, access)
             }
             FileType::Fifo => self.open_fifo(found, opening),
             FileType::CharacterDevice => {
@@ -248,18 +248,11 @@ impl Request<'_> {
         }
     }
 
-    /// Opens the file of a bare descriptor.
-    pub(super) fn reopen(&self, file: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let descriptors = self.shared.rules.descriptors();
-        openat(descriptors, name_of(file), flags, Mode::empty())
-    }
-
     fn open_unnamed(&self, file: BorrowedFd<'_>, opening: &Opening) -> Result<Answer, Errno> {
         self.take_umask()?;
         let flags = opening.flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(opening.mode);
-        let descriptors = self.shared.rules.descriptors();
-        let file = openat(descriptors, name_of(file), flags, mode)?;
+        let file = among_descriptors(|directory| openat(directory, name_of(file), flags, mode))?;
         self.hand_over(file, opening, Access::Write)
     }
 
@@ -281,7 +274,7 @@ impl Request<'_> {
         let one_end = asked == OFlags::RDONLY || asked == OFlags::WRONLY;
         let file = found.file.as_fd();
         if !one_end || opening.has(OFlags::NONBLOCK) {
-            let opened = self.reopen(file, opening.again() | OFlags::NONBLOCK)?;
+            let opened = reopen(file, opening.again() | OFlags::NONBLOCK)?;
             if !opening.has(OFlags::NONBLOCK) {
                 super::fifo::make_blocking(&opened)?;
             }
@@ -294,11 +287,10 @@ impl Request<'_> {
             opening.again(),
             opening.has(OFlags::CLOEXEC),
         );
-        if let Some(opened) = waiting.attempt(self.shared.rules.descriptors())? {
+        if let Some(opened) = waiting.attempt()? {
             return Ok(self.hand_over(opened, opening, opening.access())?.alone());
         }
-        self.shared.fifos.add(waiting)?;
-        self.shared.common.tell();
+        self.shared.fifos.add(waiting, &self.shared.common)?;
         Ok(Answer::Later)
     }
 
@@ -307,13 +299,14 @@ impl Request<'_> {
         match (major(device), minor(device)) {
             // Null, zero, full, random, urandom; the makers of terminals, and terminals so made.
             (1, 3 | 5 | 7 | 8 | 9) | (5, 2) | (136..=143, _) => {
-                self.reopen(found.file.as_fd(), opening.again())
+                reopen(found.file.as_fd(), opening.again())
             }
             // The opener's terminal: the supervisor's, if it were opened here.
             (5, 0) => {
-                let terminal = self.shared.common.terminal();
-                let terminal = self.shared.files.bring(terminal.ok_or(Errno::NXIO)?)?;
-                self.reopen(terminal.as_fd(), opening.again())
+                let shown = self.shared.common.terminal();
+                let terminal = self.shared.files.bring(shown.ok_or(Errno::NXIO)?)?;
+                drop(shown);
+                reopen(terminal.as_fd(), opening.again())
             }
             _ => Err(Errno::ACCESS),
         }
@@ -324,4 +317,9 @@ impl Request<'_> {
         umask(Mode::from_raw_mode(self.status()?.umask));
         Ok(())
     }
+}
+
+/// Opens the file of a bare descriptor.
+pub(super) fn reopen(file: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
+    among_descriptors(|directory| openat(directory, name_of(file), flags, Mode::empty()))
 }

@@ -110,6 +110,7 @@ impl Shared {
     /// What the first thread does before it answers.
     fn begin(common: Arc<Common>, parts: Parts) -> io::Result<(Arc<Self>, Powers)> {
         let files = Files::part(parts.listener)?;
+        common.set_apart(matches!(files, Files::Apart { .. }));
         let architecture =
             Architecture::find(std::env::consts::ARCH).ok_or(io::ErrorKind::Unsupported)?;
         let root = files.bring(parts.root)?;
@@ -160,7 +161,8 @@ impl Shared {
         let own = Arc::clone(shared);
         let body = move || {
             if work(&own).is_err() {
-                // With too few of them a process could wait for good. Then nobody answers.
+                // With too few of them a process could wait for good. Then nobody answers, and the
+                // system refuses.
                 own.stop();
             }
         };
@@ -245,9 +247,8 @@ fn serve(shared: &Shared, powers: &Powers) {
                 return;
             };
             turn.begin(shared.has_more());
-            if respond(shared, powers, notification) {
-                shared.common.end();
-            }
+            respond(shared, powers, notification);
+            shared.common.end();
             if !turn.end(ticket) {
                 break;
             }
@@ -255,8 +256,7 @@ fn serve(shared: &Shared, powers: &Powers) {
     }
 }
 
-/// Answers a call; says whether it has its answer.
-fn respond(shared: &Shared, powers: &Powers, notification: Notification) -> bool {
+fn respond(shared: &Shared, powers: &Powers, notification: Notification) {
     let call = shared.calls.get(&notification.number);
     let request = Request::new(shared, powers, notification);
     let answered = match call {
@@ -265,7 +265,7 @@ fn respond(shared: &Shared, powers: &Powers, notification: Notification) -> bool
     };
     let listener = shared.listener.as_fd();
     let sent = match answered {
-        Ok(Answer::Later) => return false,
+        Ok(Answer::Later) => return,
         Ok(Answer::Done) => answer(listener, request.id(), Ok(())),
         Ok(Answer::Descriptor {
             file,
@@ -283,5 +283,4 @@ fn respond(shared: &Shared, powers: &Powers, notification: Notification) -> bool
         // Fails only if the process is gone: then nobody waits.
         let _gone = answer(listener, request.id(), Err(error));
     }
-    true
 }

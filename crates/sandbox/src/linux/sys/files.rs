@@ -4,6 +4,9 @@
 //! its program: a lock seems to be held, a pipe to be read, a program to be written. What threads
 //! open only to hand it over they therefore open in a table that no process is started from.
 //!
+//! Non-guarantee: to part takes a copy of much of the table for some microseconds, as starting a
+//! process does.
+//!
 //! Invariant: a thread that parted uses and drops nothing that was open before: to it the number
 //! means another file, or none. It brings copies of what it needs.
 #![expect(
@@ -43,7 +46,10 @@ impl Files {
         let reached = own_process().and_then(|process| reach(&process, known));
         match reached {
             Ok(file) => drop(file),
-            Err(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => return Ok(Self::Among),
+            // Nor is there one to a process whose first thread has ended.
+            Err(Errno::PERM | Errno::ACCESS | Errno::NOSYS | Errno::BADF | Errno::SRCH) => {
+                return Ok(Self::Among);
+            }
             Err(error) => return Err(error),
         }
         match close_range_apart(3, u32::MAX) {

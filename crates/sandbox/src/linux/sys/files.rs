@@ -17,6 +17,7 @@
 use super::calls::close_range_apart;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Where the calling thread's open files are.
@@ -52,6 +53,7 @@ impl Files {
             }
             Err(error) => return Err(error),
         }
+        block_signals()?;
         match close_range_apart(3, u32::MAX) {
             Ok(()) => Ok(Self::Apart {
                 process: own_process()?,
@@ -71,6 +73,21 @@ impl Files {
                 fcntl_dupfd_cloexec(file, 3)
             }
         }
+    }
+}
+
+/// Leaves the signals of the process to its other threads, also for threads started from this one.
+fn block_signals() -> Result<(), Errno> {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is filled before it is read, and the old one is not asked for.
+    let answer = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut())
+    };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(Errno::from_raw_os_error(answer))
     }
 }
 

@@ -715,6 +715,23 @@ fn what_does_not_finish_when_the_server_ends_is_taken_back() {
 }
 
 #[test]
+fn whoever_asks_and_never_reads_does_not_keep_a_server_from_ending() {
+    let mut config = ServerConfig::new("0.0.0");
+    config.grace = Duration::from_millis(50);
+    config.limits.frame = Duration::from_hours(1);
+    let mut place = Place::with(config);
+    let mut deaf = place.greeted();
+    let soon = Some(Duration::from_millis(300));
+    deaf.0.set_write_timeout(soon).unwrap();
+    let ping = json!({ "id": 2, "type": "request", "method": "ping" }).to_string();
+    let length = u32::try_from(ping.len()).unwrap().to_be_bytes();
+    let ping = [length.as_slice(), ping.as_bytes()].concat();
+    // Until the answers fill what is on the way to it, and it is not read from any more.
+    while deaf.0.write_all(&ping).is_ok() {}
+    place.end();
+}
+
+#[test]
 fn ten_thousand_requests_over_a_hundred_connections_are_all_answered_once() {
     let place = Place::new();
     std::thread::scope(|scope| {

@@ -215,8 +215,9 @@ impl Running {
 
     /// Ends it with everything it started. It is gone when this returns.
     pub fn kill(&self) {
-        drop(locked(&self.stopping).take());
+        // First, or it might end by itself for want of whoever carries its output.
         self.control.cancel();
+        drop(locked(&self.stopping).take());
         // Locked until all are gone, so that whoever else ends it waits as well.
         for thread in locked(&self.threads).drain(..) {
             // A supervisor that panicked has dropped its sandbox, and so ended it.

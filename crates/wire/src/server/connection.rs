@@ -331,7 +331,17 @@ impl<H: Handler> Listening<H> {
             subscription,
             ..
         } = self;
-        take(inner, connection, inlet, frame, subscription).await
+        let mut ending = inner.ending.subscribe();
+        let given_up = async {
+            drop(ending.wait_for(|ends| *ends).await);
+            tokio::time::sleep(inner.grace()).await;
+        };
+        tokio::select! {
+            biased;
+            taken = take(inner, connection, inlet, frame, subscription) => taken,
+            // In the middle of an answer that nobody reads: there is nothing more to say.
+            () = given_up => Err(End::Gone),
+        }
     }
 
     /// Whether nothing more is to be begun.

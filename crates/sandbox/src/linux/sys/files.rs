@@ -7,8 +7,9 @@
 //! Non-guarantee: to part takes a copy of much of the table for some microseconds, as starting a
 //! process does.
 //!
-//! Invariant: a thread that parted uses and drops nothing that was open before: to it the number
-//! means another file, or none. It brings copies of what it needs.
+//! Invariants: a thread that parted uses and drops nothing that was open before: to it the number
+//! means another file, or none. It brings copies of what it needs. It takes no signals either: what
+//! handles one tells the process by writing to a number.
 #![expect(
     unsafe_code,
     reason = "numbers of open files are given between threads"

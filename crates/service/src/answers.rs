@@ -4,7 +4,7 @@ use crate::methods::CallResult;
 use airlock_audit::Health;
 use airlock_kernel::tools::ToolSpec;
 use airlock_kernel::{Aside, Cancel, Front, Kernel, Outcome, PolicyOrigin};
-use airlock_wire::{CancelToken, WireError, code};
+use airlock_wire::{Answer, CancelToken, WireError, code};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -95,40 +95,27 @@ pub(crate) fn broken(kernel: &Kernel) -> Option<String> {
 }
 
 /// An outcome, with what whoever asked should know besides.
-pub(crate) fn result(kernel: &Kernel, outcome: Outcome) -> Result<Value, WireError> {
+pub(crate) fn result(kernel: &Kernel, outcome: Outcome) -> Result<Answer, WireError> {
     asking(kernel, outcome, None)
 }
 
 /// The same, with what the person is asked about besides what they asked for.
 pub(crate) fn asking(
     kernel: &Kernel,
-    mut outcome: Outcome,
+    outcome: Outcome,
     question: Option<Value>,
-) -> Result<Value, WireError> {
-    // The result itself, which may be long, is moved to its place rather than copied.
-    let value = match &mut outcome {
-        Outcome::Done(done) => Some(std::mem::take(&mut done.value)),
-        Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_) => None,
-    };
-    let mut told = told(&CallResult {
+) -> Result<Answer, WireError> {
+    told(&CallResult {
         outcome,
         untrusted: untrusted(kernel),
         broken: broken(kernel),
         question,
-    })?;
-    let mut outcome = told.get_mut("outcome");
-    let mut done = outcome.as_mut().and_then(|outcome| outcome.get_mut("done"));
-    if let (Some(value), Some(place)) =
-        (value, done.as_mut().and_then(|done| done.get_mut("value")))
-    {
-        *place = value;
-    }
-    Ok(told)
+    })
 }
 
 /// A result as it crosses.
-pub(crate) fn told(result: &impl Serialize) -> Result<Value, WireError> {
-    serde_json::to_value(result).map_err(|error| {
+pub(crate) fn told(result: &impl Serialize) -> Result<Answer, WireError> {
+    Answer::written(result).map_err(|error| {
         WireError::new(
             code::INTERNAL,
             format!("the outcome cannot be told: {error}"),

@@ -10,7 +10,7 @@ use crate::methods::{ExecParams, Size, SteerParams};
 use crate::service::{Client, Service};
 use airlock_kernel::{Attached, Call, Front, Steering};
 use airlock_sandbox::launch::{Stdin, TerminalSize};
-use airlock_wire::{CancelToken, WireError, code};
+use airlock_wire::{Answer, CancelToken, WireError, code};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ impl Service {
         asked: ExecParams,
         descriptors: Vec<OwnedFd>,
         token: &CancelToken,
-    ) -> Result<Value, WireError> {
+    ) -> Result<Answer, WireError> {
         person(&client.identity)?;
         let (stdin, stdout, stderr) = streams(asked.stdin, descriptors)?;
         let ending = Arc::new(Ending::default());

@@ -10,8 +10,8 @@ use crate::methods::{CallParams, ListParams, Method, ShowParams, TokenText, para
 use airlock_core::Peer;
 use airlock_kernel::{Call, Inside, Reception, Visitors};
 use airlock_wire::{
-    CancelToken, Event, Handler, Hello, Incoming, SandboxVisits, Server, ServerConfig, Visitor,
-    WireError, code,
+    Answer, CancelToken, Event, Handler, Hello, Incoming, SandboxVisits, Server, ServerConfig,
+    Visitor, WireError, code,
 };
 use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;
@@ -111,7 +111,7 @@ impl Desk {
         peer: Peer,
         asked: CallParams,
         cancel: &CancelToken,
-    ) -> Result<Value, WireError> {
+    ) -> Result<Answer, WireError> {
         if asked.session.is_some() || asked.person.is_some() || asked.within.is_some() {
             let told = "a command's calls belong to the session that runs it, and to no other";
             return Err(refused(told));
@@ -147,7 +147,7 @@ impl Handler for Desk {
         peer: &Peer,
         request: Incoming,
         cancel: &CancelToken,
-    ) -> Result<Value, WireError> {
+    ) -> Result<Answer, WireError> {
         let Incoming {
             method,
             params: given,
@@ -160,14 +160,14 @@ impl Handler for Desk {
                 let told = self
                     .inside
                     .look(move |kernel| answers::list(kernel, front, full));
-                told.ok_or_else(ended)
+                told.ok_or_else(ended).map(Answer::Value)
             }
             Method::ToolsShow => {
                 let ShowParams { name } = params(given)?;
                 let told = self
                     .inside
                     .look(move |kernel| answers::show(kernel, front, &name));
-                told.ok_or_else(ended)?
+                told.ok_or_else(ended)?.map(Answer::Value)
             }
             Method::Call => Desk::call(self, *peer, params(given)?, cancel),
             Method::Status

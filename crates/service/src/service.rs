@@ -16,7 +16,9 @@ use airlock_core::Digest;
 use airlock_kernel::{Call, Front, Kernel, Machine, Outcome, PluginAsk, PluginRoad, Whence};
 use airlock_plugin::CallbackError;
 use airlock_policy::approval::{Channel, Gate, may_answer};
-use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code};
+use airlock_wire::{
+    Answer, CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -202,7 +204,7 @@ impl Service {
         front: Front,
         asked: CallParams,
         cancel: &CancelToken,
-    ) -> Result<Value, WireError> {
+    ) -> Result<Answer, WireError> {
         if let Identity::Plugin { .. } = identity {
             return self.call_for_plugin(identity, &asked, cancel);
         }
@@ -236,7 +238,7 @@ impl Service {
         identity: &Identity,
         asked: &CallParams,
         cancel: &CancelToken,
-    ) -> Result<Value, WireError> {
+    ) -> Result<Answer, WireError> {
         if asked.session.is_some() || asked.person.is_some() {
             let told = "a plugin names the call it serves by `within`, and no session";
             return Err(WireError::new(code::REFUSED, told));
@@ -276,7 +278,7 @@ impl Service {
     }
 
     /// An outcome, with what whoever asked should know besides.
-    pub(crate) fn result(&self, outcome: Outcome) -> Result<Value, WireError> {
+    pub(crate) fn result(&self, outcome: Outcome) -> Result<Answer, WireError> {
         self.count();
         answers::result(&self.kernel, outcome)
     }
@@ -346,7 +348,7 @@ impl Handler for Service {
         client: &Client,
         request: Incoming,
         cancel: &CancelToken,
-    ) -> Result<Value, WireError> {
+    ) -> Result<Answer, WireError> {
         let Incoming {
             method,
             params: given,
@@ -354,7 +356,7 @@ impl Handler for Service {
         } = request;
         let (identity, method) = (&client.identity, Method::named(&method)?);
         if method == Method::Status {
-            return none(&given).map(|()| self.status());
+            return none(&given).map(|()| self.status().into());
         }
         // What ends it, and what ends with it anyway, is in nobody's way.
         let aside = [Method::KernelRenew, Method::KernelStop, Method::LogFlush];
@@ -363,7 +365,18 @@ impl Handler for Service {
         let front = identity.front().ok_or_else(|| {
             WireError::new(code::REFUSED, "a supervisor asks for `ping` and `status`")
         })?;
-        match method {
+        let answer = match method {
+            Method::Call => return Service::call(self, identity, front, params(given)?, cancel),
+            Method::Exec => return self.exec(client, params(given)?, descriptors, cancel),
+            Method::WorkflowsRun if identity.is_person() => {
+                return self.ask_run(identity, &RunAsk::Begin(params(given)?), cancel);
+            }
+            Method::WorkflowsResume if identity.is_person() => {
+                return self.ask_run(identity, &RunAsk::Resume(params(given)?), cancel);
+            }
+            Method::WorkflowsCancel if identity.is_person() => {
+                return self.ask_run(identity, &RunAsk::Cancel(params(given)?), cancel);
+            }
             Method::Status => none(&given).map(|()| self.status()),
             Method::ToolsList => {
                 let ListParams { full } = some(given)?;
@@ -372,8 +385,6 @@ impl Handler for Service {
             Method::ToolsShow => {
                 answers::show(&self.kernel, front, &params::<ShowParams>(given)?.name)
             }
-            Method::Call => Service::call(self, identity, front, params(given)?, cancel),
-            Method::Exec => self.exec(client, params(given)?, descriptors, cancel),
             Method::ExecSteer => self.steer(client, &params(given)?),
             Method::ApprovalsOpened => none(&given).map(|()| self.opened()),
             Method::ApprovalsElicited if identity.is_mcp_server() => self.elicited(&params(given)?),
@@ -397,15 +408,6 @@ impl Handler for Service {
                 none(&given)?;
                 Ok(json!(self.renew(identity, front)?))
             }
-            Method::WorkflowsRun if identity.is_person() => {
-                self.ask_run(identity, &RunAsk::Begin(params(given)?), cancel)
-            }
-            Method::WorkflowsResume if identity.is_person() => {
-                self.ask_run(identity, &RunAsk::Resume(params(given)?), cancel)
-            }
-            Method::WorkflowsCancel if identity.is_person() => {
-                self.ask_run(identity, &RunAsk::Cancel(params(given)?), cancel)
-            }
             Method::KernelStop
             | Method::KernelRenew
             | Method::LogFlush
@@ -415,7 +417,8 @@ impl Handler for Service {
                 let told = "only the command line asks for that";
                 Err(WireError::new(code::REFUSED, told))
             }
-        }
+        };
+        answer.map(Answer::Value)
     }
 
     fn subscribe(&self, client: &Client, after: Option<u64>) -> Result<u64, WireError> {

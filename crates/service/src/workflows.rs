@@ -9,7 +9,7 @@ use crate::caller::Identity;
 use crate::methods::{Method, Person};
 use crate::service::Service;
 use airlock_kernel::{Front, Resume, RunError, RunReport, RunState, Workflows};
-use airlock_wire::{CancelToken, WireError};
+use airlock_wire::{Answer, CancelToken, WireError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -156,7 +156,7 @@ impl Service {
         identity: &Identity,
         asked: &RunAsk,
         token: &CancelToken,
-    ) -> Result<Value, WireError> {
+    ) -> Result<Answer, WireError> {
         let whence = identity.whence(self.machine(identity, asked.person())?);
         let put = || asked.put(&self.kernel.workflows()?.asked_from(whence));
         let came = match covering(token).cover(put) {

@@ -2,10 +2,10 @@
 
 use crate::awake::Awake;
 use crate::error::{WireError, code};
-use crate::frame::{Decoder, FrameError, encode};
+use crate::frame::{Decoder, FrameError};
 use crate::handshake::Hello;
 use crate::limits::{DEFAULT_FRAME_BYTES, FRAME_BYTES};
-use crate::message::{Event, Message, Reply, Request, parse, text};
+use crate::message::{Event, Message, Reply, Request, framed, parse};
 use crate::socket::connect;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ impl Sender {
             descriptors: descriptors.len(),
         });
         let most = self.frame_bytes.load(Ordering::Relaxed);
-        let frame = encode(&text(&request), most).map_err(ClientError::TooLong)?;
+        let frame = framed(&request, most).map_err(ClientError::TooLong)?;
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let first = pass(&stream, &frame, descriptors).map_err(ClientError::Lost)?;
         stream

@@ -34,17 +34,29 @@ pub enum FrameError {
 
 /// Puts `text` into a frame.
 pub fn encode(text: &str, limit: usize) -> Result<Vec<u8>, FrameError> {
-    let too_long = FrameError::TooLong {
-        length: text.len(),
-        limit,
-    };
-    if text.len() > limit {
+    encode_with(text.len(), limit, |frame| {
+        frame.extend_from_slice(text.as_bytes());
+    })
+}
+
+/// Puts what `write` appends, some `room` bytes of UTF-8, into a frame.
+pub(crate) fn encode_with(
+    room: usize,
+    limit: usize,
+    write: impl FnOnce(&mut Vec<u8>),
+) -> Result<Vec<u8>, FrameError> {
+    let mut frame = Vec::with_capacity(HEADER + room);
+    frame.extend_from_slice(&[0; HEADER]);
+    write(&mut frame);
+    let length = frame.len() - HEADER;
+    let too_long = FrameError::TooLong { length, limit };
+    if length > limit {
         return Err(too_long);
     }
-    let length = u32::try_from(text.len()).map_err(|_| too_long)?;
-    let mut frame = Vec::with_capacity(HEADER + text.len());
-    frame.extend_from_slice(&length.to_be_bytes());
-    frame.extend_from_slice(text.as_bytes());
+    let announced = u32::try_from(length).map_err(|_| too_long)?;
+    if let Some(header) = frame.first_chunk_mut::<HEADER>() {
+        *header = announced.to_be_bytes();
+    }
     Ok(frame)
 }
 

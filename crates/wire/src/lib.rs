@@ -26,7 +26,7 @@ pub use error::{WireError, code};
 pub use frame::{Decoder, FrameError, encode};
 pub use handshake::{API_NEWEST, API_OLDEST, Hello, Supported, negotiate};
 pub use limits::{DEFAULT_FRAME_BYTES, FRAME_BYTES, Limits};
-pub use message::{Event, Message, MessageError, Reply, Request, parse, text};
+pub use message::{Answer, Event, Message, MessageError, Reply, Request, parse, text};
 pub use peer::{PeerError, Via, Visitor};
 pub use server::{
     Handler, Incoming, SandboxSocket, SandboxVisits, Server, ServerConfig, ServerError,

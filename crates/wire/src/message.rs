@@ -4,6 +4,7 @@
 //! message. Numbers of requests begin at one; zero stands for the connection itself.
 
 use crate::error::{WireError, code, in_own_words};
+use crate::frame::{FrameError, encode_with};
 use airlock_core::json_values;
 use airlock_core::limits::MESSAGE_VALUES;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,33 @@ pub struct Reply {
     pub id: u64,
     /// The answer.
     pub answer: Result<Value, WireError>,
+}
+
+/// What a request is answered with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// A value.
+    Value(Value),
+    /// The same as JSON: what was written out once need not become a value in between.
+    Written(Vec<u8>),
+}
+
+/// Room for most answers, so that few of them move while they are written.
+const USUAL_ANSWER: usize = 8 * 1024;
+
+impl Answer {
+    /// Writes `answer` out.
+    pub fn written(answer: &impl Serialize) -> serde_json::Result<Self> {
+        let mut text = Vec::with_capacity(USUAL_ANSWER);
+        serde_json::to_writer(&mut text, answer)?;
+        Ok(Self::Written(text))
+    }
+}
+
+impl From<Value> for Answer {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
 }
 
 /// An event.
@@ -199,6 +227,43 @@ impl Envelope {
 
 /// Writes a message.
 pub fn text(message: &Message) -> String {
+    // Values, strings and numbers: nothing here can fail to be JSON.
+    serde_json::to_string(&written(message)).unwrap_or_default()
+}
+
+/// Room for most messages, so that few of them move while they are written.
+const USUAL: usize = 1024;
+
+/// Writes a message into a frame.
+pub(crate) fn framed(message: &Message, limit: usize) -> Result<Vec<u8>, FrameError> {
+    encode_with(USUAL, limit, |frame| {
+        // As above, and memory takes everything.
+        let _ = serde_json::to_writer(frame, &written(message));
+    })
+}
+
+/// Writes the response to `id` into a frame.
+pub(crate) fn framed_response(
+    id: u64,
+    answer: Result<Answer, WireError>,
+    limit: usize,
+) -> Result<Vec<u8>, FrameError> {
+    let answer = match answer {
+        Ok(Answer::Written(text)) => {
+            let begin = format!(r#"{{"id":{id},"type":"response","result":"#);
+            return encode_with(begin.len() + text.len() + 1, limit, |frame| {
+                for part in [begin.as_bytes(), &text, b"}"] {
+                    frame.extend_from_slice(part);
+                }
+            });
+        }
+        Ok(Answer::Value(value)) => Ok(value),
+        Err(error) => Err(error),
+    };
+    framed(&Message::Response(Reply { id, answer }), limit)
+}
+
+fn written(message: &Message) -> Written<'_> {
     let empty = Written {
         id: 0,
         r#type: Kind::Request,
@@ -208,7 +273,7 @@ pub fn text(message: &Message) -> String {
         error: None,
         descriptors: 0,
     };
-    let written = match message {
+    match message {
         Message::Request(request) => Written {
             id: request.id,
             method: Some(&request.method),
@@ -230,9 +295,7 @@ pub fn text(message: &Message) -> String {
             params: Some(&event.params).filter(|params| !params.is_null()),
             ..empty
         },
-    };
-    // Values, strings and numbers: nothing here can fail to be JSON.
-    serde_json::to_string(&written).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -365,9 +428,39 @@ mod tests {
         ]
     }
 
+    fn unframed(frame: Result<Vec<u8>, FrameError>) -> Message {
+        let frame = frame.unwrap();
+        let (header, text) = frame.split_first_chunk().unwrap();
+        assert_eq!(u32::from_be_bytes(*header) as usize, text.len());
+        parse(std::str::from_utf8(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_the_same_however_it_was_written() {
+        for value in [json!(null), json!("é\"}"), json!({ "a": [1, 2.5, {}] })] {
+            let written = Answer::written(&value).unwrap();
+            let want = Message::Response(Reply {
+                id: 7,
+                answer: Ok(value.clone()),
+            });
+            for answer in [written, Answer::from(value)] {
+                assert_eq!(unframed(framed_response(7, Ok(answer), 100)), want);
+            }
+        }
+        let long = Answer::written(&"x".repeat(100)).unwrap();
+        assert!(matches!(
+            framed_response(7, Ok(long), 100),
+            Err(FrameError::TooLong {
+                length: 138,
+                limit: 100
+            })
+        ));
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_read_back(message in messages()) {
+            prop_assert_eq!(&unframed(framed(&message, usize::MAX)), &message);
             prop_assert_eq!(parse(&text(&message)), Ok(message));
         }
     }

@@ -22,7 +22,11 @@ pub(super) fn beginning(cleaner: &Sanitiser, bytes: &[u8]) -> String {
     // Where they end may be inside a character.
     let whole = bytes.utf8_chunks().next();
     let whole = whole.map_or("", |chunk| chunk.valid());
-    cleaner.line(whole, limits::SUMMARY_CHARS)
+    // No further than it takes to know what stands where a summary ends.
+    let shown = whole.char_indices().nth(limits::SUMMARY_CHARS);
+    let known = shown.map_or(whole.len(), |(end, _)| end + 4 * limits::SUMMARY_CHARS);
+    let known = whole.get(..whole.floor_char_boundary(known));
+    cleaner.line(known.unwrap_or(whole), limits::SUMMARY_CHARS)
 }
 
 /// `request` with paths that can be shown and kept.

@@ -1,4 +1,5 @@
-//! What is kept of a value as JSON, which is not written out in memory: its digest, and how it begins.
+//! What is kept of a value as JSON: its digest, and how it begins. A long one is not written out in
+//! memory.
 
 use airlock_core::{Digest, Hashing, limits};
 use airlock_sanitise::weight;
@@ -34,18 +35,37 @@ pub(super) enum Writing {
 
 impl Written {
     pub(super) fn of(value: &Value) -> Self {
+        let weight = weight(value);
+        if weight <= HEAVY {
+            return Self::at_once(value, weight);
+        }
         let (hashing, beginning) = write(value, Hashing::new(), 8 * 1024);
         Self {
             digest: hashing.finish(),
             beginning,
         }
     }
+
+    /// Of a value that weighs so little that it is written out as a whole.
+    fn at_once(value: &Value, weight: usize) -> Self {
+        // As a rule that is room for what has to be escaped, too.
+        let mut text = Vec::with_capacity(weight + weight / 8 + 256);
+        // Writing into memory cannot fail.
+        let _ = serde_json::to_writer(&mut text, value);
+        let digest = Digest::of(&text);
+        text.truncate(BEGINNING);
+        Self {
+            digest,
+            beginning: text,
+        }
+    }
 }
 
 impl Writing {
     pub(super) fn begin(value: &Value) -> Self {
-        if weight(value) <= HEAVY {
-            return Self::Done(Written::of(value));
+        let weight = weight(value);
+        if weight <= HEAVY {
+            return Self::Done(Written::at_once(value, weight));
         }
         let (lots, taken) = sync_channel::<Vec<u8>>(LOTS);
         let thread = Builder::new().name("hashing".to_owned());

@@ -199,8 +199,8 @@ fn scan(
     cancelled: &AtomicBool,
 ) -> io::Result<Scanned> {
     let mut scanned = 0u64;
-    let mut taken = Taken::new(window);
     let mut chunk = vec![0u8; chunk_for(total_bytes)];
+    let mut taken = Taken::new(window, chunk.len());
     loop {
         if cancelled.load(Ordering::Relaxed) {
             return Ok(Scanned::Cancelled);
@@ -212,7 +212,7 @@ fn scan(
         };
         let data = chunk.get(..size).unwrap_or_default();
         // What follows the window need not be text.
-        if !taken.truncated && data.contains(&0) {
+        if !taken.truncated && memchr::memchr(0, data).is_some() {
             return Ok(Scanned::Binary);
         }
         scanned = scanned.saturating_add(data.len() as u64);
@@ -248,11 +248,12 @@ struct Taken {
 }
 
 impl Taken {
-    const fn new(window: Window) -> Self {
+    /// With room for so many bytes.
+    fn new(window: Window, room: usize) -> Self {
         Self {
             window,
             line: 1,
-            bytes: Vec::new(),
+            bytes: Vec::with_capacity(room),
             begin: 0,
             end: 0,
             truncated: false,

@@ -9,7 +9,7 @@ use super::{Handler, Incoming, Inner, lock};
 use crate::cancel::CancelToken;
 use crate::error::{WireError, code};
 use crate::handshake::{Supported, negotiate};
-use crate::message::{Message, Request, parse_bounded};
+use crate::message::{Answer, Message, Request, parse_bounded};
 use crate::peer::{PeerError, Visitor, identify, is_in_place};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ impl<I> Connection<I> {
     }
 
     async fn reply(&self, id: u64, answer: Result<Value, WireError>) -> Result<(), End> {
-        let frame = reply(id, answer, self.frame_bytes());
+        let frame = reply(id, answer.map(Answer::Value), self.frame_bytes());
         self.outgoing.send(frame).await.map_err(|Broken| End::Gone)
     }
 
@@ -585,13 +585,14 @@ impl Begun {
                 .call(&connection.identity, incoming, &self.token)
         };
         let answer = catch_unwind(AssertUnwindSafe(call)).map_err(drop)?;
-        // What was done may be an event to somebody.
+        let frame = outgoing::reply(self.id, answer, connection.frame_bytes());
+        connection.answered(self.id);
+        let rest = connection.outgoing.send_now(frame);
+        // What was done may be an event to somebody; whoever asked comes first.
         inner
             .news
             .send_modify(|count| *count = count.wrapping_add(1));
-        let frame = outgoing::reply(self.id, answer, connection.frame_bytes());
-        connection.answered(self.id);
-        Ok(connection.outgoing.send_now(frame))
+        Ok(rest)
     }
 
     /// Whether it waits for no other.

@@ -11,7 +11,7 @@ use crate::cancel::CancelToken;
 use crate::error::{WireError, code};
 use crate::handshake::Hello;
 use crate::limits::Limits;
-use crate::message::Event;
+use crate::message::{Answer, Event};
 use crate::peer::{PeerError, Via, Visitor};
 use crate::socket::{Socket, SocketError};
 use airlock_core::SandboxId;
@@ -54,7 +54,7 @@ pub trait Handler: Send + Sync + 'static {
         identity: &Self::Identity,
         request: Incoming,
         cancel: &CancelToken,
-    ) -> Result<Value, WireError>;
+    ) -> Result<Answer, WireError>;
 
     /// Lets `identity` have events, and says after which one they begin.
     fn subscribe(&self, identity: &Self::Identity, after: Option<u64>) -> Result<u64, WireError>;

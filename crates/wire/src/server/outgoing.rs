@@ -5,8 +5,8 @@
 
 use super::inlet::watched;
 use crate::error::{WireError, code};
-use crate::frame::{FrameError, encode};
-use crate::message::{Message, Reply, text};
+use crate::frame::FrameError;
+use crate::message::{Answer, framed_response};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::io;
@@ -129,26 +129,18 @@ async fn write(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The frame of a reply; of an error, where the answer is too long for one.
-pub(crate) fn reply(
-    id: u64,
-    answer: Result<serde_json::Value, WireError>,
-    limit: usize,
-) -> Vec<u8> {
-    let message = Message::Response(Reply { id, answer });
-    match encode(&text(&message), limit) {
-        Ok(frame) => frame,
-        Err(error) => {
-            let told = match error {
-                FrameError::TooLong { length, limit } => {
-                    format!("the answer has {length} bytes, and a frame at most {limit}")
-                }
-                FrameError::Truncated { .. } | FrameError::NotUtf8 => error.to_string(),
-            };
-            let answer = Err(WireError::new(code::ANSWER_TOO_LONG, told));
-            // Some hundred bytes: any limit has room for them.
-            encode(&text(&Message::Response(Reply { id, answer })), usize::MAX).unwrap_or_default()
-        }
-    }
+pub(crate) fn reply(id: u64, answer: Result<Answer, WireError>, limit: usize) -> Vec<u8> {
+    framed_response(id, answer, limit).unwrap_or_else(|error| {
+        let told = match error {
+            FrameError::TooLong { length, limit } => {
+                format!("the answer has {length} bytes, and a frame at most {limit}")
+            }
+            FrameError::Truncated { .. } | FrameError::NotUtf8 => error.to_string(),
+        };
+        let answer = Err(WireError::new(code::ANSWER_TOO_LONG, told));
+        // Some hundred bytes: any limit has room for them.
+        framed_response(id, answer, usize::MAX).unwrap_or_default()
+    })
 }
 
 /// Tells somebody who is not let in why, if they can be told at once.

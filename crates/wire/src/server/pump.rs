@@ -5,8 +5,8 @@
 
 use super::connection::Connection;
 use super::{Handler, Inner};
-use crate::frame::encode;
-use crate::message::{Message, text};
+
+use crate::message::{Message, framed};
 use std::sync::Arc;
 
 /// Events fetched at once.
@@ -30,7 +30,7 @@ pub(super) async fn pump<H: Handler>(
         let none = events.is_empty();
         for event in events {
             after = after.max(event.id);
-            let Ok(frame) = encode(&text(&Message::Event(event)), connection.frame_bytes()) else {
+            let Ok(frame) = framed(&Message::Event(event), connection.frame_bytes()) else {
                 continue;
             };
             if connection.outgoing.send(frame).await.is_err() {

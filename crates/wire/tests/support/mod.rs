@@ -1,8 +1,8 @@
 //! A server in this process, with a handler that counts, waits and fails as told.
 
 use airlock_wire::{
-    CancelToken, Client, Event, Handler, Hello, Incoming, Limits, Server, ServerConfig, Socket,
-    Visitor, WireError, code, encode,
+    Answer, CancelToken, Client, Event, Handler, Hello, Incoming, Limits, Server, ServerConfig,
+    Socket, Visitor, WireError, code, encode,
 };
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
@@ -87,13 +87,16 @@ impl Handler for Test {
         identity: &Visitor,
         request: Incoming,
         cancel: &CancelToken,
-    ) -> Result<Value, WireError> {
+    ) -> Result<Answer, WireError> {
         let counts = &self.0.counts;
         counts.begun.fetch_add(1, Ordering::SeqCst);
         match request.method.as_str() {
-            "echo" => Ok(request.params),
-            "who" => Ok(json!(identity.peer)),
-            "big" => Ok(json!("x".repeat(request.params.as_u64().unwrap() as usize))),
+            "echo" => Ok(request.params.into()),
+            "who" => Ok(json!(identity.peer).into()),
+            "big" => {
+                let text = "x".repeat(request.params.as_u64().unwrap() as usize);
+                Ok(Answer::written(&text).unwrap())
+            }
             "wait" => {
                 counts.running.fetch_add(1, Ordering::SeqCst);
                 let cancelled = self.0.wait(cancel);
@@ -103,7 +106,7 @@ impl Handler for Test {
                     return Err(WireError::new(code::CANCELLED, "taken back"));
                 }
                 counts.answered.fetch_add(1, Ordering::SeqCst);
-                Ok(json!("waited"))
+                Ok(json!("waited").into())
             }
             "read" => {
                 let mut text = String::new();
@@ -112,7 +115,7 @@ impl Handler for Test {
                         .read_to_string(&mut text)
                         .unwrap();
                 }
-                Ok(json!(text))
+                Ok(json!(text).into())
             }
             "panic" => panic!("as asked"),
             other => Err(WireError::new(code::UNKNOWN_METHOD, other)),

@@ -76,7 +76,12 @@ pub(crate) fn gather(
 
 fn read(path: &Path) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
-    let opened = std::fs::File::open(path);
+    // Whatever else can be opened may keep whoever opens it waiting for ever.
+    let found = std::fs::metadata(path).and_then(|found| {
+        let other = || std::io::Error::other("it is not a file");
+        found.is_file().then_some(()).ok_or_else(other)
+    });
+    let opened = found.and_then(|()| std::fs::File::open(path));
     let why = match opened.and_then(|file| file.take(FILE_BYTES + 1).read_to_end(&mut bytes)) {
         Ok(length) if length as u64 <= FILE_BYTES => return Ok(bytes),
         Ok(_) => "it is over 64 KiB".to_owned(),
@@ -198,7 +203,11 @@ mod tests {
         }
         let large = "#".repeat(70_000);
         assert!(gathered(&large, &[]).unwrap_err().what.ends_with("it is over 64 KiB"));
-        let missing = gather(Some("/nowhere/at/all".into()), &|_| None).unwrap_err();
-        assert_eq!(missing.code, "config");
+        for (path, why) in [("/nowhere/at/all", "No such file"), ("/dev/null", "it is not a file")]
+        {
+            let problem = gather(Some(path.into()), &|_| None).unwrap_err();
+            assert_eq!(problem.code, "config");
+            assert!(problem.what.contains(why), "{}", problem.what);
+        }
     }
 }

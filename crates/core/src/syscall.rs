@@ -34,6 +34,9 @@ use crate::words::UnknownWord;
 pub struct EffectSet(u8);
 
 impl EffectSet {
+    /// What changes files.
+    pub const CHANGES: Self = Self::of(&[Effect::Write, Effect::Delete]);
+
     /// The set of exactly these effects.
     pub const fn of(effects: &[Effect]) -> Self {
         let mut bits = 0;

@@ -12,7 +12,7 @@ use airlock_core::{PluginName, Request, TagName, Timestamp};
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{
     CapabilityCheck, CapabilityGrants, Decision, Enforcer, EnforcerSnapshot, Engine, ExampleFields,
-    Explanation, Judge, Policy, Replay, replay,
+    Explanation, Judge, Policy, Replay, Verdict, replay,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -135,7 +135,11 @@ impl Kernel {
             enforcer = asking_for_everything(&request.caller.plugin);
         }
         let granted = granted_needs(request, self.workspace().root());
-        self.rule(policy, &enforcer, request, &granted, &mut unrecorded, now)
+        let mut decision = self.rule(policy, &enforcer, request, &granted, &mut unrecorded, now);
+        if decision.verdict == Verdict::RequireReview {
+            self.deny_of_no_use(request, &mut decision);
+        }
+        decision
     }
 
     /// Whether `plugin` runs here, or is a front.

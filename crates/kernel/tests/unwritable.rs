@@ -9,7 +9,8 @@
 
 mod support;
 
-use airlock_kernel::Front;
+use airlock_kernel::{Front, Kernel};
+use airlock_policy::{ExampleFields, Verdict};
 use serde_json::json;
 use support::{Place, denied, done, submit, word};
 
@@ -18,7 +19,21 @@ version: 1
 approvals: { automatic: [AG-01] }
 rules:
   - { name: write, match: { effect: [write, delete], path_glob: \"**\" }, action: allow }
+  - { name: look, match: { effect: [read], path_glob: \"**\" }, action: require_review }
 ";
+
+/// What would be decided about `path`, and the rule that says so.
+fn explained(kernel: &Kernel, syscall: &str, path: &str) -> (Verdict, String) {
+    let fields = ExampleFields {
+        syscall: syscall.into(),
+        path: vec![path.into()],
+        plugin: Some("mcp".into()),
+        ..ExampleFields::default()
+    };
+    let decision = kernel.explain(&fields, None).unwrap().decision;
+    let rule = decision.deciding().next().map(|one| one.rule.to_string());
+    (decision.verdict, rule.unwrap_or_default())
+}
 
 #[test]
 fn nobody_is_asked_about_a_change_that_no_sandbox_can_make() {
@@ -37,6 +52,16 @@ fn nobody_is_asked_about_a_change_that_no_sandbox_can_make() {
         for front in [Front::Mcp, Front::Cli] {
             let outcome = submit(&kernel, front, "fs.write", arguments.clone());
             assert_eq!(word(&outcome), want, "{front} {path}");
+            let (verdict, rule) = explained(&kernel, "fs.write", path);
+            assert_eq!(
+                verdict.as_str(),
+                if want == "denied" {
+                    "deny"
+                } else {
+                    "require_review"
+                }
+            );
+            assert_eq!(rule == "kept-from-sandboxes", want == "denied", "{path}");
             if want == "denied" {
                 let denied = denied(outcome);
                 let told = denied.decision.deciding();
@@ -46,6 +71,9 @@ fn nobody_is_asked_about_a_change_that_no_sandbox_can_make() {
         }
     }
     let kernel = repository.open();
+    // Reading changes nothing.
+    let (verdict, _) = explained(&kernel, "fs.read", ".git/config");
+    assert_eq!(verdict, Verdict::RequireReview);
     let waiting = json!({ "status": "open" });
     let waiting = done(submit(&kernel, Front::Cli, "approval.read", waiting));
     let waiting = waiting.value["approvals"].as_array().unwrap().clone();

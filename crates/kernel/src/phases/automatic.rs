@@ -10,7 +10,7 @@ use super::tools::place_of;
 use crate::kernel::Kernel;
 use crate::road::Scene;
 use crate::sanitise::{sanitise_line, sanitise_path};
-use airlock_core::{Effect, EffectSet, Request, SessionId};
+use airlock_core::{EffectSet, Request, SessionId};
 use airlock_phases::{Proof, TestRun};
 use airlock_sandbox::stage::{Change, Content, Diff, Line, NodeKind, TreePath};
 
@@ -206,6 +206,6 @@ fn lines_of(content: &Content) -> Option<u64> {
 
 fn touches_sensitive(scene: Scene<'_>, request: &Request) -> bool {
     let mut written = request.clone();
-    written.effects = EffectSet::of(&[Effect::Write, Effect::Delete]);
+    written.effects = EffectSet::CHANGES;
     scene.policy.policy().changes_sensitive(&written)
 }

@@ -7,14 +7,12 @@ use super::facts::{side, text};
 use crate::beneath::Root;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use airlock_core::{Caller, Effect, EffectSet, Phase, Request, RequestPath, Timestamp};
+use airlock_core::{Caller, EffectSet, Phase, Request, RequestPath, Timestamp};
 use airlock_phases::{Exemption, Language, Route, only_tests_differ};
 use airlock_policy::token::Redeemed;
 use airlock_policy::{Contribution, Decision, Layer, Opinion, PathClass, Verdict, combine};
 use airlock_state::Session;
 use serde::{Deserialize, Serialize};
-
-const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
 
 /// How one session is held.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +111,7 @@ impl Held {
 
 /// The state a change is made in; none if `request` changes no file of a held session.
 fn writes_in(request: &Request) -> Option<Phase> {
-    let changes = request.syscall.area() == "fs" && request.effects.intersects(CHANGES);
+    let changes = request.syscall.area() == "fs" && request.effects.intersects(EffectSet::CHANGES);
     request.caller.phase.filter(|_| changes)
 }
 

@@ -29,7 +29,6 @@ pub(super) struct Denials {
 
 const READING: &str = "fs.read";
 const CHANGING: &[&str] = &["fs.write", "fs.patch", "fs.delete", "fs.move"];
-const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
 
 /// What `document` denies to whoever asks for `request`, beneath the workspace `root` and, where a
 /// glob applies at any depth, beneath the granted directories `elsewhere`.
@@ -144,7 +143,7 @@ fn keeps_from_writing(rule: &Rule, request: &Request) -> bool {
     let when = &rule.when;
     let writes = when
         .effect
-        .is_none_or(|effects| effects.intersects(CHANGES));
+        .is_none_or(|effects| effects.intersects(EffectSet::CHANGES));
     let named = CHANGING
         .iter()
         .any(|syscall| takes(when.syscall.as_deref(), syscall));

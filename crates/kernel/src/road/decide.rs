@@ -100,9 +100,7 @@ impl Kernel {
             return Ok(());
         }
         let (job, request) = (valid.prepared.job(), &valid.request);
-        if let Some(by) = self.of_no_use(request).filter(|_| job.is_some()) {
-            ruling.decision.verdict = Verdict::Deny;
-            ruling.decision.contributions.push(by);
+        if job.is_some() && self.deny_of_no_use(request, &mut ruling.decision) {
             return Ok(());
         }
         // An answer is for what the stage holds. Whoever is before this call may still change that,
@@ -142,14 +140,18 @@ impl Kernel {
         Ok(())
     }
 
-    /// Why a yes to a change of files would be of no use: what makes it runs in a sandbox, which could
-    /// not.
-    fn of_no_use(&self, request: &Request) -> Option<Contribution> {
+    /// Denies a change of files for which a yes would be of no use: what makes it runs in a sandbox,
+    /// which could not. Says whether it is one.
+    pub(crate) fn deny_of_no_use(&self, request: &Request, decision: &mut Decision) -> bool {
         let root = Path::new(self.workspace().root().path());
         let mut paths = request.paths.iter().filter_map(RequestPath::inside);
-        let changes = request.syscall.area() == "fs";
-        let kept = paths.find(|path| changes && is_unwritable(root, path))?;
-        Some(Contribution {
+        let changes =
+            request.syscall.area() == "fs" && request.effects.intersects(EffectSet::CHANGES);
+        let Some(kept) = paths.find(|path| changes && is_unwritable(root, path)) else {
+            return false;
+        };
+        decision.verdict = Verdict::Deny;
+        decision.contributions.push(Contribution {
             layer: Layer::BuiltIn,
             rule: "kept-from-sandboxes".into(),
             opinion: Opinion::Deny,
@@ -158,7 +160,8 @@ impl Kernel {
                 sanitise_path(kept.as_str())
             )
             .into(),
-        })
+        });
+        true
     }
 
     /// Capabilities, then rules; or instead of the policy's own rules a token, if it is good for this

@@ -293,7 +293,7 @@ fn effects(node: &Node, read_only: bool, problems: &mut Problems) -> EffectSet {
         let Some(effect) = node.word("effect", EFFECTS, problems) else {
             continue;
         };
-        let changes = EffectSet::of(&[Effect::Write, Effect::Delete]);
+        let changes = EffectSet::CHANGES;
         if read_only && changes.contains(effect) {
             let what = format!("a tool that is `read_only` has no effect `{effect}`");
             problems.error(code::VALUE, node.spot, what, "remove one of both");

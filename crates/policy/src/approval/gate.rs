@@ -95,9 +95,9 @@ pub struct GateFacts {
 /// past a person by raising a laxer gate as well. A review that no fact explains was asked for by
 /// a rule: it goes to a person unless policy delegates, like a sensitive write.
 pub fn gate_for(request: &Request, facts: &GateFacts) -> Gate {
-    let writes = EffectSet::of(&[Effect::Write, Effect::Delete]);
     let outside = request.paths.iter().any(|path| path.inside().is_none());
-    let touches = request.effects.intersects(writes) && (outside || facts.sensitive_path);
+    let touches =
+        request.effects.intersects(EffectSet::CHANGES) && (outside || facts.sensitive_path);
     if elevated(request) {
         Gate::Elevated
     } else if facts.over_budget {

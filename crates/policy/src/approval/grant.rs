@@ -9,8 +9,8 @@ use super::answer::{Answer, AnswerError, Answerer, Channel, Condition};
 use super::gate::{Gate, MayAnswer};
 use super::request::{ApprovalId, ApprovalRequest};
 use crate::decision::Generation;
-use crate::rules::built_in::{CHANGES, is_guarded};
-use airlock_core::{Digest, Request, RequestPath, Span, Syscall, Timestamp};
+use crate::rules::built_in::is_guarded;
+use airlock_core::{Digest, EffectSet, Request, RequestPath, Span, Syscall, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -198,7 +198,7 @@ impl Grant {
     /// Whether the request changes a path nobody was shown and a built-in rule holds for review: a
     /// yes to a directory is no yes to the hooks and the policy in it.
     fn stretches_over_guarded(&self, request: &Request) -> bool {
-        request.effects.intersects(CHANGES)
+        request.effects.intersects(EffectSet::CHANGES)
             && request
                 .paths
                 .iter()

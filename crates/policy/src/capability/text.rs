@@ -39,7 +39,9 @@ impl<'a> Capability<'a> {
         if text.len() > limits::CAPABILITY_BYTES {
             return Err(CapabilityError::TooLong { bytes: text.len() });
         }
-        if text.as_bytes().contains(&0) {
+        let is_nul = |byte: u8| byte == 0;
+        // All at once, which is quicker than to stop at the first: there hardly ever is one.
+        if text.bytes().fold(false, |found, byte| found | is_nul(byte)) {
             return Err(CapabilityError::Nul { text: shown(text) });
         }
         let (dotted, path) = divide(text)?;
@@ -113,15 +115,31 @@ pub(super) struct Parts<'a> {
 impl Parts<'_> {
     /// Moves past `run`, which is whole parts and the separators between them, if that comes next.
     pub(super) fn pass(&mut self, run: &str) -> bool {
-        let Some(after) = self.rest.strip_prefix(run) else {
+        let next = self.rest.as_bytes().get(..run.len());
+        if !next.is_some_and(|next| same(next, run.as_bytes())) {
             return false;
-        };
+        }
+        let after = self.rest.get(run.len()..).unwrap_or_default();
         match after.as_bytes().first() {
             None => self.rest = after,
             Some(next) if *next == self.separator => self.rest = after.get(1..).unwrap_or_default(),
             Some(_) => return false,
         }
         true
+    }
+}
+
+/// Whether texts of one length are the same. Most runs are a word or two of memory, which are compared
+/// in less time than it takes to call for it.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let ends = |bytes: &[u8]| {
+        let (first, last) = (*bytes.first_chunk()?, *bytes.last_chunk()?);
+        let words = (u64::from_ne_bytes(first), u64::from_ne_bytes(last));
+        (bytes.len() <= 16).then_some(words)
+    };
+    match (ends(one), ends(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one == other,
     }
 }
 
@@ -218,4 +236,22 @@ fn divide(text: &str) -> Result<(&str, Option<&str>), CapabilityError> {
         Some((dotted, path)) => (dotted.strip_suffix('.').unwrap_or(dotted), Some(path)),
         None => (text, None),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_the_same_only_if_every_byte_is() {
+        for length in 0..40 {
+            let text: Vec<u8> = (0..length).map(|at| b'a' + at % 26).collect();
+            assert!(same(&text, &text.clone()), "{length}");
+            for at in 0..text.len() {
+                let mut other = text.clone();
+                other.get_mut(at).into_iter().for_each(|byte| *byte ^= 1);
+                assert!(!same(&text, &other), "{length}, {at}");
+            }
+        }
+    }
 }

@@ -11,7 +11,7 @@ use super::syscalls::SyscallSet;
 use crate::decision::{Contribution, Contributions, Layer, Opinion};
 use crate::glob::PathText;
 use Shape::{Ending, Last, Named, Sequence, Under};
-use airlock_core::{Effect, EffectSet, Mode, Request, RequestPath};
+use airlock_core::{EffectSet, Mode, Request, RequestPath};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -234,8 +234,6 @@ const AGENT_FILES: &[Shape] = &[
     Last(".vscode"),
 ];
 
-pub(crate) const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
-
 /// The built-in layer of an engine.
 #[derive(Debug, Default)]
 pub struct BuiltIns {
@@ -319,7 +317,7 @@ impl BuiltIns {
     /// Adds the opinion of every rule that applies.
     pub(crate) fn evaluate(&self, asked: Asked<'_>, contributions: &mut Contributions) {
         let request = asked.request;
-        let changes = request.effects.intersects(CHANGES);
+        let changes = request.effects.intersects(EffectSet::CHANGES);
         let suspicious = changes && any_path(request, |path| self.leads.might_hold(path));
         let protected = changes
             && request

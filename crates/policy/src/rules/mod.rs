@@ -30,7 +30,7 @@ use crate::decision::{Contribution, Contributions, Generation, Imposed, Layer, O
 use crate::document::Document;
 use crate::glob::{Leaf, PathGlobs, PathText};
 use crate::load::{self, Diagnostic, LoadError, Severity};
-use airlock_core::{Digest, Request, Syscall};
+use airlock_core::{Digest, EffectSet, Request, Syscall};
 use conditions::{Asked, Matcher};
 use constraint::TokenUse;
 use index::Index;
@@ -195,7 +195,7 @@ impl Policy {
 
     /// Whether `request` changes a path that `approvals.sensitive_paths` names.
     pub fn touches_sensitive(&self, request: &Request) -> bool {
-        request.effects.intersects(built_in::CHANGES)
+        request.effects.intersects(EffectSet::CHANGES)
             && request.paths.iter().any(|path| {
                 self.sensitive
                     .matches(PathText::new(path.as_str()), Leaf::Directory)
@@ -205,7 +205,7 @@ impl Policy {
     /// Whether `request` changes a path that is sensitive: by `approvals.sensitive_paths`, or because a
     /// built-in rule wants a person to look at it.
     pub fn changes_sensitive(&self, request: &Request) -> bool {
-        let changes = request.effects.intersects(built_in::CHANGES);
+        let changes = request.effects.intersects(EffectSet::CHANGES);
         self.touches_sensitive(request) || changes && request.paths.iter().any(built_in::is_guarded)
     }
 

@@ -9,8 +9,7 @@
 use crate::decision::{Contribution, Contributions, Layer, Opinion};
 use crate::document::Phases;
 use crate::glob::{GlobError, Leaf, PathGlobs, PathText, Scanned};
-use crate::rules::built_in::CHANGES;
-use airlock_core::{Phase, Request};
+use airlock_core::{EffectSet, Phase, Request};
 use std::sync::Arc;
 
 /// What a path is to the discipline.
@@ -109,7 +108,7 @@ impl PhaseRules {
         };
         let name = request.syscall.name();
         if name.starts_with("fs.") {
-            let changes = request.effects.intersects(CHANGES);
+            let changes = request.effects.intersects(EffectSet::CHANGES);
             if let Some(objection) = changes.then(|| self.objection(state, request)).flatten() {
                 contributions.push(objection);
             }

@@ -6,8 +6,8 @@ use crate::decision::Generation;
 use crate::document::Constraints;
 use crate::glob::{Leaf, PathGlobs, PathText};
 use airlock_core::{
-    Caller, CapabilityForm, Effect, EffectSet, Peer, Phase, PluginName, Request, SandboxId,
-    SessionId, Span, Syscall, UserId, WorkspaceId,
+    Caller, CapabilityForm, EffectSet, Peer, Phase, PluginName, Request, SandboxId, SessionId,
+    Span, Syscall, UserId, WorkspaceId,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -307,9 +307,8 @@ fn compile(globs: &[Arc<str>]) -> Result<PathGlobs, IssueError> {
 }
 
 fn needs_paths(syscall: Syscall) -> bool {
-    let files = EffectSet::of(&[Effect::Write, Effect::Delete]);
     matches!(syscall.spec().capability, CapabilityForm::Path(_))
-        || syscall.spec().effects.intersects(files)
+        || syscall.spec().effects.intersects(EffectSet::CHANGES)
 }
 
 fn needs_names(syscall: Syscall) -> bool {

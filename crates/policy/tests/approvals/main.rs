@@ -415,7 +415,7 @@ const CHANGES: [Change; 17] = [
         r.syscall = Syscall::parse("fs.delete").unwrap();
     }),
     ("effects", |r| {
-        r.effects = EffectSet::of(&[Effect::Write, Effect::Delete]);
+        r.effects = EffectSet::CHANGES;
     }),
     ("path", |r| r.paths = vec![path_of("src/b")]),
     ("one path more", |r| r.paths.push(path_of("src/b"))),

@@ -5,7 +5,6 @@
 
 use super::connection::Connection;
 use super::{Handler, Inner};
-
 use crate::message::{Message, framed};
 use std::sync::Arc;
 

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 /// A batch is long enough for the clock's own cost to vanish.
 const BATCH: Duration = Duration::from_micros(200);
 const WARM_UP: Duration = Duration::from_millis(30);
+/// What lies between two rounds: a busy moment of the machine should not hit all of them.
+const APART: Duration = Duration::from_millis(150);
 
 /// How often one operation takes how long, in nanoseconds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Samples(Vec<f64>);
 
 impl Samples {
@@ -32,6 +34,42 @@ impl Samples {
             .get(last * percent / 100)
             .copied()
             .unwrap_or(f64::NAN)
+    }
+}
+
+/// The same measured several times, a moment apart.
+///
+/// A limit has no peer to be divided by, and what others on a machine take only ever adds: so the
+/// quietest round counts, and the middle one is told beside it.
+#[derive(Debug)]
+pub(crate) struct Rounds(Vec<Samples>);
+
+impl Rounds {
+    pub(crate) fn new(rounds: usize, mut round: impl FnMut() -> Samples) -> Self {
+        let mut found: Vec<Samples> = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            std::thread::sleep(APART);
+            found.push(round());
+        }
+        found.sort_by(|one, other| one.median().total_cmp(&other.median()));
+        Self(found)
+    }
+
+    /// What `percent` of the samples do not exceed, in the round with the lowest median...
+    pub(crate) fn quietest(&self, percent: usize) -> f64 {
+        self.0.first().map_or(f64::NAN, |round| round.at(percent))
+    }
+
+    /// ...and in the one in the middle.
+    pub(crate) fn middle(&self, percent: usize) -> f64 {
+        let middle = self.0.get(self.0.len() / 2);
+        middle.map_or(f64::NAN, |round| round.at(percent))
+    }
+
+    /// Both, in words.
+    pub(crate) fn text(&self, percent: usize, text: impl Fn(f64) -> String) -> String {
+        let (quietest, middle) = (self.quietest(percent), self.middle(percent));
+        format!("{} ({} in the middle round)", text(quietest), text(middle))
     }
 }
 
@@ -168,6 +206,23 @@ mod tests {
     fn a_slow_moment_that_hits_both_sides_does_not_move_the_ratio() {
         let (ours, theirs) = ([20.0, 200.0, 22.0], [10.0, 100.0, 10.0]);
         assert!((median_ratio(&ours, &theirs) - 2.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn the_quietest_round_counts_and_the_middle_one_is_told() {
+        let mut medians = [40.0, 10.0, 20.0, 90.0, 30.0].into_iter();
+        let mut round = || {
+            let median = medians.next().unwrap();
+            Samples::new(vec![median - 1.0, median, median + 1.0])
+        };
+        let rounds = Rounds::new(5, &mut round);
+        let found = (rounds.quietest(50), rounds.quietest(100), rounds.middle(50));
+        assert_eq!(found, (10.0, 11.0, 30.0));
+        assert_eq!(
+            rounds.text(50, time_text),
+            "10.0 ns (30.0 ns in the middle round)"
+        );
+        assert!(Rounds::new(0, &mut round).quietest(50).is_nan());
     }
 
     #[test]

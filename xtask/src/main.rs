@@ -79,8 +79,8 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "bench",
-        usage: "bench [ARGS...]",
-        about: "measure against peers on an optimised build; ARGS go to the bench",
+        usage: "bench [--only GROUP] [--quick] [--strict] | bench --list | bench --setup-peers",
+        about: "measure against peers on an optimised build; bench/README.md says how",
         run: bench::run,
     },
 ];
@@ -96,6 +96,14 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let outcome = match CHORES.iter().find(|chore| chore.name == name) {
+        // Asking what it does must not do it: some of these take many minutes.
+        Some(chore) if asks_for_help(rest) => {
+            say(&format!(
+                "usage: cargo xtask {}\n\n{}",
+                chore.usage, chore.about
+            ));
+            Ok(())
+        }
         Some(chore) => (chore.run)(rest),
         // Cargo's to call, and nobody else's.
         None if name == programs::NOTE => programs::note(rest),
@@ -108,6 +116,11 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+fn asks_for_help(arguments: &[String]) -> bool {
+    let first = arguments.first().map(String::as_str);
+    matches!(first, Some("--help" | "-h"))
 }
 
 fn help() -> String {
@@ -140,6 +153,17 @@ mod tests {
             assert!(help.contains(chore.usage), "{}", chore.name);
             assert!(chore.usage.starts_with(chore.name), "{}", chore.name);
         }
+    }
+
+    #[test]
+    fn help_is_asked_for_by_the_first_word_alone() {
+        let asks = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            asks_for_help(&words)
+        };
+        assert!(asks(&["--help"]) && asks(&["-h", "--list"]));
+        // What follows is for whoever is called.
+        assert!(!asks(&[]) && !asks(&["--", "--help"]) && !asks(&["help"]));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A capability check: a snapshot of the enforcer, four sets, one record to a sink.
 
+use crate::alloc;
 use crate::failure::Failure;
+use crate::measure::{self, Rounds};
 use crate::options::Options;
 use crate::table::Row;
-use crate::{alloc, measure};
 use airlock_core::{PluginName, UserId, WorkspaceId};
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{CapabilityCheck, CapabilityGrants, CheckQuery, Enforcer};
@@ -11,6 +12,8 @@ use std::hint::black_box;
 
 /// Different files asked for in turn.
 const ASKED: usize = 64;
+/// Batches of one round.
+const BATCHES: usize = 60;
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     [10, 1_000, 10_000]
@@ -61,12 +64,15 @@ fn one(options: &Options, patterns: usize) -> Result<Row, Failure> {
     }
     let mut ours = measure::cycle(&asked, |capability| check(capability));
     let allocations = alloc::count(1_000, &mut ours);
-    let samples = measure::in_turns(options.pick(600, 60), &mut [&mut ours]);
-    let median = samples.first().map_or(f64::NAN, measure::Samples::median);
+    let rounds = Rounds::new(options.pick(10, 3), || {
+        let samples = measure::in_turns(BATCHES, &mut [&mut ours]);
+        samples.into_iter().next().unwrap_or_default()
+    });
+    let median = rounds.quietest(50);
     let row = Row::new(format!("capability check, {patterns} patterns a set"))
         .measured(format!(
             "{}{}",
-            measure::time_text(median),
+            rounds.text(50, measure::time_text),
             alloc::text(allocations)
         ))
         .against("a limit");

@@ -85,6 +85,20 @@ pub(crate) fn encode_after(entry: &Entry, room: usize) -> Result<Vec<u8>, SealEr
     }
 }
 
+/// Where each value of the metadata of `entry` begins in bytes that end with its encoding and are `end`
+/// long: metadata is the last part of it.
+pub(crate) fn metadata_values(entry: &Entry, end: usize) -> impl Iterator<Item = (&str, usize)> {
+    const LENGTH: usize = size_of::<u32>();
+    let bytes = |(name, value): (&String, &String)| 2 * LENGTH + name.len() + value.len();
+    let all: usize = entry.metadata.iter().map(bytes).sum();
+    let mut next = end.saturating_sub(all);
+    entry.metadata.iter().map(move |(name, value)| {
+        let place = next + 2 * LENGTH + name.len();
+        next += bytes((name, value));
+        (name.as_str(), place)
+    })
+}
+
 /// Refuses what the decoder would not give back unchanged.
 fn check(entry: &Entry) -> Result<(), SealError> {
     if !time_text::is_representable(entry.time) {

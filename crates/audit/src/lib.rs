@@ -35,4 +35,4 @@ pub use store::{
     VerifyReport, log_stats, read_log, verify_database,
 };
 pub use verify::{Break, Depth, Trust, Verified, Verifier};
-pub use writer::{AppendError, Written};
+pub use writer::{AppendError, Late, Written};

@@ -379,6 +379,11 @@ impl Kernel {
         self.store.current()
     }
 
+    /// The policy that the last call found in force: to say of it what it was.
+    pub fn policy_of_last_call(&self) -> Arc<PolicyInForce> {
+        self.store.last_seen()
+    }
+
     /// The tools.
     pub fn registry(&self) -> &Registry {
         &self.registry

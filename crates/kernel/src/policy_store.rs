@@ -449,6 +449,11 @@ impl PolicyStore {
         self.current.load_full()
     }
 
+    /// The policy that whoever looked last found in force.
+    pub(crate) fn last_seen(&self) -> Arc<PolicyInForce> {
+        self.current.load_full()
+    }
+
     /// `policy` as it would be in force here, without putting it in force.
     pub(crate) fn try_on(&self, policy: Policy) -> Result<PolicyInForce, StartError> {
         self.tried(policy, &[])

@@ -3,7 +3,7 @@
 use crate::methods::CallResult;
 use airlock_audit::Health;
 use airlock_kernel::tools::ToolSpec;
-use airlock_kernel::{Aside, Cancel, Front, Kernel, Outcome, PolicyOrigin};
+use airlock_kernel::{Aside, Cancel, Front, Kernel, Outcome, PolicyInForce, PolicyOrigin};
 use airlock_wire::{Answer, CancelToken, WireError, code};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -83,7 +83,11 @@ pub(crate) fn leave(outcome: Outcome, told: &str) -> Result<(), WireError> {
 
 /// Whether the workspace's files are not approved, so that built-in defaults hold.
 pub(crate) fn untrusted(kernel: &Kernel) -> bool {
-    kernel.policy().origin() == PolicyOrigin::Untrusted
+    is_untrusted(&kernel.policy())
+}
+
+fn is_untrusted(policy: &PolicyInForce) -> bool {
+    policy.origin() == PolicyOrigin::Untrusted
 }
 
 /// What is wrong with the log, if something is.
@@ -105,9 +109,11 @@ pub(crate) fn asking(
     outcome: Outcome,
     question: Option<Value>,
 ) -> Result<Answer, WireError> {
+    // It was looked at for the outcome.
+    let policy = kernel.policy_of_last_call();
     told(&CallResult {
         outcome,
-        untrusted: untrusted(kernel),
+        untrusted: is_untrusted(&policy),
         broken: broken(kernel),
         question,
     })

@@ -421,6 +421,10 @@ impl Handler for Service {
         answer.map(Answer::Value)
     }
 
+    fn answered(&self) {
+        self.kernel.log().catch_up();
+    }
+
     fn subscribe(&self, client: &Client, after: Option<u64>) -> Result<u64, WireError> {
         client
             .following

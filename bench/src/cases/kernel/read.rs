@@ -3,7 +3,7 @@
 
 use super::{config, submit};
 use crate::failure::Failure;
-use crate::measure;
+use crate::measure::{self, Rounds};
 use crate::options::Options;
 use crate::table::Row;
 use airlock_kernel::{Call, DEFAULT_OUTPUT_BYTES, Kernel};
@@ -13,6 +13,8 @@ use std::hint::black_box;
 use std::path::Path;
 
 const FILE: &str = "src/main.rs";
+/// Reads of one round.
+const READS: usize = 500;
 const MEDIAN: f64 = 150_000.0;
 const TAIL: f64 = 500_000.0;
 
@@ -52,22 +54,23 @@ fn measure_file(
     if plain()? != text.len() {
         return Err(Failure::new("the file is not the one that was written"));
     }
-    let times = options.pick(5_000, 500);
+    let rounds = options.pick(20, 3);
     let mut failed = 0;
     let mut road = || {
         failed += usize::from(black_box(submit(&kernel, &call)).is_err());
     };
-    measure::each(times / 10, &mut road);
-    let ours = measure::each(times, &mut road);
-    let raw = measure::each(times, || drop(black_box(plain())));
+    measure::each(READS, &mut road);
+    let ours = Rounds::new(rounds, || measure::each(READS, &mut road));
+    let raw = Rounds::new(rounds, || measure::each(READS, || drop(black_box(plain()))));
     if failed > 0 {
         return Err(Failure::new(format!("{failed} reads failed")));
     }
     kernel.close()?;
     let rows = [(50, MEDIAN), (99, TAIL)].map(|(percent, limit)| {
-        let (ours, raw) = (ours.at(percent), raw.at(percent));
+        let told = ours.text(percent, measure::time_text);
+        let (ours, raw) = (ours.quietest(percent), raw.quietest(percent));
         let row = Row::new(format!("fs.read of {kibibytes} KiB, p{percent}"))
-            .measured(measure::time_text(ours))
+            .measured(told)
             .against(format!("{} open and read(2)", measure::time_text(raw)))
             .ratio(ours / raw);
         if whole {

@@ -2,7 +2,7 @@
 //! with exact values to look for.
 
 use crate::failure::Failure;
-use crate::measure::{self, Samples};
+use crate::measure::{self, Rounds, Samples};
 use crate::options::Options;
 use crate::table::Row;
 use airlock_sanitise::{Bound, Keep, Patterns, Sanitiser, Values};
@@ -14,6 +14,8 @@ use std::time::Instant;
 
 const WANTED: f64 = 200e6;
 const BYTES: usize = 8 * 1024 * 1024;
+/// Times the text is gone through in one round.
+const RUNS: usize = 5;
 /// Values to look for: what a broker of a busy workspace holds.
 const VALUES: usize = 20;
 
@@ -61,20 +63,26 @@ fn one(
     if clean.cut || !done {
         return Err(Failure::new("the sanitiser did not do its work"));
     }
-    let (mut ours, mut copies) = (Vec::new(), Vec::new());
-    for _ in 0..options.pick(25, 5) {
-        let start = Instant::now();
-        let value = Value::String(black_box(text).to_owned());
-        copies.push(measure::nanos(start.elapsed()));
-        let start = Instant::now();
-        black_box(sanitiser.value(value, bound));
-        ours.push(measure::nanos(start.elapsed()));
-    }
+    let mut copies = Vec::new();
+    let ours = Rounds::new(options.pick(6, 2), || {
+        let mut ours = Vec::new();
+        for _ in 0..RUNS {
+            let start = Instant::now();
+            let value = Value::String(black_box(text).to_owned());
+            copies.push(measure::nanos(start.elapsed()));
+            let start = Instant::now();
+            black_box(sanitiser.value(value, bound));
+            ours.push(measure::nanos(start.elapsed()));
+        }
+        Samples::new(ours)
+    });
     let bytes = f64::from(u32::try_from(text.len()).unwrap_or(u32::MAX));
-    let rate = |samples: Vec<f64>| bytes / (Samples::new(samples).median() / 1e9);
-    let (ours, copy) = (rate(ours), rate(copies));
+    let rate = |nanos: f64| bytes / (nanos / 1e9);
+    let told = ours.text(50, |nanos| measure::rate_text(rate(nanos)));
+    let copy = rate(Samples::new(copies).median());
+    let ours = rate(ours.quietest(50));
     Ok(Row::new(name)
-        .measured(measure::rate_text(ours))
+        .measured(told)
         .against(format!(
             "{} copying the same text",
             measure::rate_text(copy)

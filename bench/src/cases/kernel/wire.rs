@@ -2,7 +2,7 @@
 //! file, its start, and what it keeps in memory while nobody asks.
 
 use crate::failure::Failure;
-use crate::measure;
+use crate::measure::{self, Rounds};
 use crate::options::Options;
 use crate::table::Row;
 use airlock_wire::{Client, Hello};
@@ -14,6 +14,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const FILE: &str = "main.rs";
+/// Reads of one round.
+const READS: usize = 500;
 const MEDIAN: f64 = 150_000.0;
 const TAIL: f64 = 500_000.0;
 const READY: f64 = 50e6;
@@ -42,7 +44,7 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     let place = Place::new(program)?;
     let mut rows = vec![place.start(options.pick(20, 5))?];
     rows.push(place.again(options.pick(20, 5))?);
-    rows.extend(place.reads(options.pick(5_000, 500))?);
+    rows.extend(place.reads(options.pick(20, 3))?);
     rows.push(place.memory()?);
     Ok(rows)
 }
@@ -146,7 +148,7 @@ impl Place {
             .wanted("under 1 s", median < AGAIN_LIMIT))
     }
 
-    fn reads(&self, times: usize) -> Result<Vec<Row>, Failure> {
+    fn reads(&self, rounds: usize) -> Result<Vec<Row>, Failure> {
         let (_kernel, mut client) = self.kernel()?;
         let params =
             json!({ "name": "fs.read", "arguments": { "path": FILE, "limit_lines": 100_000 } });
@@ -158,17 +160,19 @@ impl Place {
                 .filter(|answer| answer.pointer("/outcome/done").is_some());
             failed += usize::from(shown.is_none());
         };
-        measure::each(times / 10, &mut road);
-        let ours = measure::each(times, &mut road);
+        measure::each(READS, &mut road);
+        let ours = Rounds::new(rounds, || measure::each(READS, &mut road));
         let path = self.path("work").join(FILE);
-        let raw = measure::each(times, || drop(black_box(fs::read(&path))));
+        let mut plain = || drop(black_box(fs::read(&path)));
+        let raw = Rounds::new(rounds, || measure::each(READS, &mut plain));
         if failed > 0 {
             return Err(Failure::new(format!("{failed} reads failed")));
         }
         let rows = [(50, MEDIAN), (99, TAIL)].map(|(percent, limit)| {
-            let (ours, raw) = (ours.at(percent), raw.at(percent));
+            let told = ours.text(percent, measure::time_text);
+            let (ours, raw) = (ours.quietest(percent), raw.quietest(percent));
             Row::new(format!("fs.read of 4 KiB over the socket, p{percent}"))
-                .measured(measure::time_text(ours))
+                .measured(told)
                 .against(format!("{} open and read(2)", measure::time_text(raw)))
                 .ratio(ours / raw)
                 .wanted(

@@ -47,7 +47,8 @@ use crate::recovery::{self, RecoveryReport};
 use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
 use crate::writer::{
     self, Ahead, Append, AppendError, Awaited, CommitState, Committer, Disk, Draft, Drafts, Job,
-    Meta, Signing, WalFile, Window, Writer, Written, newest_head, read_meta, write_meta,
+    Late, Meta, PutOff, Signing, WalFile, Window, Writer, Written, newest_head, read_meta,
+    write_meta,
 };
 use crate::{Entry, SignedCheckpoint};
 use airlock_core::Timestamp;
@@ -220,6 +221,7 @@ pub struct Log {
     layout: Layout,
     id: LogId,
     report: OpenReport,
+    put_off: PutOff,
     // Dropped in this order: the checker may still record a break, the marker outlives the writer.
     checker: Checker,
     writer: Writer,
@@ -296,6 +298,7 @@ impl Log {
             id,
             report,
             checker,
+            put_off: PutOff::default(),
             writer,
             marker: Some(marker),
             _lock: lock,
@@ -343,16 +346,37 @@ impl Log {
         entries: &[Entry],
         durability: Durability,
     ) -> Result<Vec<Receipt>, AppendError> {
+        self.append_batch_with(entries, None, durability)
+    }
+
+    /// The same, where the last of them says what is `late`.
+    pub fn append_batch_with(
+        &self,
+        entries: &[Entry],
+        late: Option<Late>,
+        durability: Durability,
+    ) -> Result<Vec<Receipt>, AppendError> {
         let durable = durability == Durability::Durable
             || entries.iter().any(|entry| entry.event.is_durable());
         let drafts: Result<Vec<_>, _> = entries.iter().map(Draft::new).collect();
-        match self.send(Drafts::Many(drafts?), durable)? {
+        let mut drafts = drafts?;
+        if let (Some(late), Some(draft), Some(entry)) = (late, drafts.last_mut(), entries.last()) {
+            self.put_off.note(&late);
+            draft.says_later(entry, late);
+        }
+        match self.send(Drafts::Many(drafts), durable)? {
             None => Ok(vec![Receipt::Queued; entries.len()]),
             Some(awaited) => {
                 let written = awaited.all()?;
                 Ok(written.into_iter().map(Receipt::Written).collect())
             }
         }
+    }
+
+    /// Computes what the last record still lacks: for a moment in which nobody waits. What is left is
+    /// computed when a record is sealed.
+    pub fn catch_up(&self) {
+        self.put_off.catch_up();
     }
 
     /// Begins a durable append; the caller prepares other things and then waits.

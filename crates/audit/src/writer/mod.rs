@@ -13,6 +13,7 @@ mod ahead;
 mod commit;
 mod disk;
 mod draft;
+mod late;
 mod promise;
 mod queue;
 mod signing;
@@ -25,6 +26,8 @@ pub(crate) use commit::{
 };
 pub(crate) use disk::{Disk, WalFile};
 pub(crate) use draft::{Draft, Drafts};
+pub use late::Late;
+pub(crate) use late::PutOff;
 pub(crate) use promise::{Awaited, Promise};
 pub use queue::Written;
 pub(crate) use queue::{Patience, Queue, Queued, Reply, Window};

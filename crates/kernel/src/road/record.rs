@@ -4,17 +4,19 @@ use super::decide::Ruling;
 use super::execute::Executed;
 use super::notes::{INPUT, OUTPUT, is_foreign, is_merge, kept};
 use super::outcome::{Denied, Done, Failed, Invalid, Outcome, Review};
-use super::summary::{beginning, ended, note, sanitised, shown, summary};
+use super::summary::{beginning, digests, ended, note, sanitised, shown, summary};
 use super::{Call, Scene};
 use crate::agents::AgentCaller;
 use crate::fronts::Whence;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::Planned;
-use crate::sanitise::{Source, Told, sanitise_line};
+use crate::sanitise::{Clean, Source, Told, sanitise_line};
 use crate::tokens::Refused;
 use crate::tools::ToolFailure;
-use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage, Ticket};
+use airlock_audit::{
+    AppendError, DecisionSummary, Durability, Entry, EventType, Late, Stage, Ticket,
+};
 use airlock_core::{ActionId, Caller, Effect, EffectSet, Request, Syscall, Timestamp, limits};
 use airlock_policy::approval::{ApprovalRequest, Channel, Gate};
 use airlock_policy::token::Redeemed;
@@ -59,6 +61,8 @@ pub(super) struct Trail<'k> {
     caller: Option<Caller>,
     /// What goes with the next record.
     notes: Vec<Entry>,
+    /// What the next record says the digest of.
+    late: Option<Late>,
     /// Secrets that were taken out of the arguments, until that is recorded.
     redacted: usize,
     /// Takes secrets out of what is kept and told.
@@ -98,6 +102,7 @@ impl<'k> Trail<'k> {
             clock: Instant::now(),
             caller: None,
             notes: Vec::new(),
+            late: None,
             redacted,
             cleaner,
             // Until policy was looked at.
@@ -204,7 +209,8 @@ impl<'k> Trail<'k> {
             entries = noted;
         }
         entries.push(entry);
-        let written = self.kernel.log().append_batch(&entries, durability);
+        let (log, late) = (self.kernel.log(), self.late.take());
+        let written = log.append_batch_with(&entries, late, durability);
         if written.is_err() {
             book.put_back(entries.drain(..first));
         }
@@ -460,14 +466,23 @@ impl<'k> Trail<'k> {
                 self.notes.extend(found);
                 note(&mut entry, "hidden", executed.hidden);
                 sanitised(&mut entry, &executed.clean);
+                let Clean {
+                    sanitised: clean,
+                    origin,
+                    original,
+                    given,
+                    withheld,
+                } = executed.clean;
+                if withheld.is_none() {
+                    entry.output = Some(beginning(&self.cleaner, given.beginning()));
+                }
+                self.late = digests(&mut entry, original, given);
                 if let Some(ran) = &executed.ran {
                     ended(&mut entry, ran, &self.cleaner);
                 }
-                if let Some(failure) = executed.clean.withheld {
+                if let Some(failure) = withheld {
                     self.failed(policy, &mut entry, &failure)
                 } else {
-                    entry.output = Some(beginning(&self.cleaner, &executed.clean.beginning));
-                    let clean = executed.clean.sanitised;
                     if let Some((place, _)) = &self.contents {
                         entry
                             .metadata
@@ -480,7 +495,7 @@ impl<'k> Trail<'k> {
                         cut: clean.cut,
                         secrets: clean.secrets,
                         flags: clean.flags,
-                        origin: executed.clean.origin,
+                        origin,
                         ran: executed.ran,
                     })
                 }

@@ -1,9 +1,9 @@
 //! What a record says of a call's arguments, request and result: short, and without secrets.
 
 use crate::process::{PutBack, Ran};
-use crate::sanitise::{Clean, rules};
+use crate::sanitise::{Clean, Written, rules};
 use crate::tools::Keep;
-use airlock_audit::Entry;
+use airlock_audit::{Entry, Late};
 use airlock_core::{Digest, Request, RequestPath, SandboxId, WorkspacePath, limits};
 use airlock_sanitise::{Bound, Sanitiser};
 
@@ -56,19 +56,33 @@ pub(super) fn shown(cleaner: &Sanitiser, request: &Request) -> Request {
     shown
 }
 
-/// What sanitising did: digests of before and after, what was taken out, what was flagged.
+/// What sanitising did: what was taken out, what was flagged.
 pub(super) fn sanitised(entry: &mut Entry, clean: &Clean) {
-    let digests = [
-        ("digest_original", clean.original),
-        ("digest_sanitised", clean.given),
-    ];
-    for (name, digest) in digests {
-        entry.metadata.insert(name.to_owned(), digest.to_string());
-    }
     note(entry, "secrets", clean.sanitised.secrets as u64);
     if !clean.sanitised.flags.is_empty() {
         let rules = rules(&clean.sanitised.flags);
         entry.metadata.insert("flags".to_owned(), rules);
+    }
+}
+
+/// Digests of before and after sanitising: those that are known, and a last one to be computed.
+pub(super) fn digests(entry: &mut Entry, original: Option<Digest>, given: Written) -> Option<Late> {
+    const ORIGINAL: &str = "digest_original";
+    const GIVEN: &str = "digest_sanitised";
+    let mut put = |name: &str, digest: Digest| {
+        entry.metadata.insert(name.to_owned(), digest.to_string());
+    };
+    match (given.into_digest(), original) {
+        (Ok(given), original) => {
+            put(ORIGINAL, original.unwrap_or(given));
+            put(GIVEN, given);
+            None
+        }
+        (Err(bytes), Some(original)) => {
+            put(ORIGINAL, original);
+            Some(Late::new(entry, &[GIVEN], bytes))
+        }
+        (Err(bytes), None) => Some(Late::new(entry, &[ORIGINAL, GIVEN], bytes)),
     }
 }
 

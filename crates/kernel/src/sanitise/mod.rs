@@ -26,7 +26,8 @@ use airlock_policy::OnFlag;
 use airlock_sanitise::{Bound, RefusedPattern, Sanitiser, fitted, tag, weight};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use written::{Writing, Written};
+use written::Writing;
+pub(crate) use written::Written;
 
 /// As much of a host's name as an origin says: the longest there is.
 const HOST_CHARS: usize = 253;
@@ -42,12 +43,10 @@ const BLOCKED: &str = "read it yourself, or set `sanitise.flagged: mark` in the 
 pub(crate) struct Clean {
     pub(crate) sanitised: Sanitised,
     pub(crate) origin: Box<Origin>,
-    /// Of the result as the tool gave it.
-    pub(crate) original: Digest,
-    /// Of the result as it is given out, or would have been.
-    pub(crate) given: Digest,
-    /// How that begins as JSON.
-    pub(crate) beginning: Vec<u8>,
+    /// The digest of the result as the tool gave it, if it is given out otherwise.
+    pub(crate) original: Option<Digest>,
+    /// The result as it is given out, or would have been.
+    pub(crate) given: Written,
     /// Why it is not given out after all.
     pub(crate) withheld: Option<ToolFailure>,
 }
@@ -117,18 +116,16 @@ impl Clean {
             wrap(&mut result, &origin);
         }
         let before = before.finish();
-        let original = before.digest;
-        let given = if result.changed {
-            Written::of(&result.value)
+        let (original, given) = if result.changed {
+            (Some(before.digest()), Written::of(&result.value))
         } else {
-            before
+            (None, before)
         };
         Self {
             sanitised: result,
             origin: Box::new(origin),
             original,
-            given: given.digest,
-            beginning: given.beginning,
+            given,
             withheld,
         }
     }
@@ -162,13 +159,11 @@ impl Clean {
             changed: true,
         };
         wrap(&mut result, &kept.origin);
-        let given = Written::of(&result.value);
         Self {
-            given: given.digest,
-            beginning: given.beginning,
+            given: Written::of(&result.value),
             sanitised: result,
             origin: Box::new(kept.origin.clone()),
-            original: digest_of_part,
+            original: Some(digest_of_part),
             withheld,
         }
     }

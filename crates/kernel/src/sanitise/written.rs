@@ -11,6 +11,8 @@ use std::thread::{Builder, JoinHandle};
 /// Enough bytes for a summary, whatever characters they are, and as many again to know what stands
 /// where it ends.
 const BEGINNING: usize = 8 * limits::SUMMARY_CHARS;
+/// A text that is no longer than this is kept until somebody has the time to hash it.
+const LIGHT: usize = 16 * 1024;
 /// A value that weighs more is hashed beside whatever else is done with it.
 const HEAVY: usize = 128 * 1024;
 /// Bytes that are handed over at once...
@@ -18,10 +20,12 @@ const LOT: usize = 64 * 1024;
 /// ...and how often, before whoever writes waits for whoever hashes.
 const LOTS: usize = 16;
 
-pub(super) struct Written {
-    pub(super) digest: Digest,
-    /// The first [`BEGINNING`] bytes.
-    pub(super) beginning: Vec<u8>,
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// None where the text is all of it, which can be hashed while nobody waits.
+    digest: Option<Digest>,
+    /// At least the first [`BEGINNING`] bytes, if there are as many.
+    text: Vec<u8>,
 }
 
 /// The same while it may still be hashed.
@@ -41,8 +45,8 @@ impl Written {
         }
         let (hashing, beginning) = write(value, Hashing::new(), 8 * 1024);
         Self {
-            digest: hashing.finish(),
-            beginning,
+            digest: Some(hashing.finish()),
+            text: beginning,
         }
     }
 
@@ -52,12 +56,26 @@ impl Written {
         let mut text = Vec::with_capacity(weight + weight / 8 + 256);
         // Writing into memory cannot fail.
         let _ = serde_json::to_writer(&mut text, value);
-        let digest = Digest::of(&text);
-        text.truncate(BEGINNING);
-        Self {
-            digest,
-            beginning: text,
+        if text.len() <= LIGHT {
+            let digest = None;
+            return Self { digest, text };
         }
+        let digest = Some(Digest::of(&text));
+        text.truncate(BEGINNING);
+        Self { digest, text }
+    }
+
+    pub(crate) fn beginning(&self) -> &[u8] {
+        self.text.get(..BEGINNING).unwrap_or(&self.text)
+    }
+
+    pub(super) fn digest(&self) -> Digest {
+        self.digest.unwrap_or_else(|| Digest::of(&self.text))
+    }
+
+    /// Its digest, or all that is still to be hashed.
+    pub(crate) fn into_digest(self) -> Result<Digest, Vec<u8>> {
+        self.digest.ok_or(self.text)
     }
 }
 
@@ -89,12 +107,14 @@ impl Writing {
     pub(super) fn finish(self) -> Written {
         match self {
             Self::Done(written) => written,
-            Self::Beside { digest, beginning } => Written {
-                digest: digest
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                beginning,
-            },
+            Self::Beside { digest, beginning } => {
+                let digest = digest.join();
+                let digest = digest.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                Written {
+                    digest: Some(digest),
+                    text: beginning,
+                }
+            }
         }
     }
 }
@@ -167,6 +187,8 @@ mod tests {
         let paths = |count: usize| -> Value { (0..count).map(|n| format!("src/{n}.rs")).collect() };
         for value in [
             json!(null),
+            json!("x".repeat(LIGHT - 2)),
+            json!("x".repeat(LIGHT - 1)),
             json!({ "text": "x".repeat(HEAVY) }),
             json!({ "text": "x".repeat(HEAVY + 1) }),
             json!({ "text": "\u{1}\n\"".repeat(LOT * LOTS) }),
@@ -178,8 +200,15 @@ mod tests {
             let writing = Writing::begin(&value);
             assert_eq!(matches!(writing, Writing::Beside { .. }), heavy);
             for written in [writing.finish(), Written::of(&value)] {
-                assert_eq!(written.digest, Digest::of(&text));
-                assert_eq!(written.beginning, text.get(..BEGINNING).unwrap_or(&text));
+                assert_eq!(written.digest(), Digest::of(&text));
+                assert_eq!(written.beginning(), text.get(..BEGINNING).unwrap_or(&text));
+                let light = text.len() <= LIGHT;
+                let expected = if light {
+                    Err(text.clone())
+                } else {
+                    Ok(Digest::of(&text))
+                };
+                assert_eq!(written.into_digest(), expected);
             }
         }
     }

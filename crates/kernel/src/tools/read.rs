@@ -217,7 +217,9 @@ fn scan(
         }
         scanned = scanned.saturating_add(data.len() as u64);
         taken.take(data);
-        if data.is_empty() || taken.is_enough() {
+        // As long as it was told to be, and no more came though there was room.
+        let is_all = size < chunk.len() && scanned == total_bytes;
+        if data.is_empty() || is_all || taken.is_enough() {
             return Ok(Scanned::Text(taken));
         }
         if scanned >= SCAN_BYTES {

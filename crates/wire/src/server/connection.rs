@@ -592,6 +592,7 @@ impl Begun {
         inner
             .news
             .send_modify(|count| *count = count.wrapping_add(1));
+        inner.handler.answered();
         Ok(rest)
     }
 

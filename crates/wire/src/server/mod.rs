@@ -56,6 +56,9 @@ pub trait Handler: Send + Sync + 'static {
         cancel: &CancelToken,
     ) -> Result<Answer, WireError>;
 
+    /// Somebody was answered: what was put off until then can be done now. Must not take long.
+    fn answered(&self) {}
+
     /// Lets `identity` have events, and says after which one they begin.
     fn subscribe(&self, identity: &Self::Identity, after: Option<u64>) -> Result<u64, WireError>;
 

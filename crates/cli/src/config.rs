@@ -7,13 +7,16 @@
 
 use crate::failure::{Failure, Kind, cause};
 use crate::place::{Place, variable};
-use crate::reading;
+use crate::reading::{self, ReadError};
 use airlock_core::{ByteSize, closest};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The largest file of settings.
+const LONGEST: u64 = 1024 * 1024;
 
 /// One setting: its name, default, what it is for, and what it may be.
 pub(crate) struct Setting {
@@ -169,9 +172,11 @@ impl Config {
         color: Option<&str>,
     ) -> Result<Self, Failure> {
         let user = place.user_config();
-        let (user_values, models) = match std::fs::read(&user) {
+        let (user_values, models) = match reading::bytes(&user, LONGEST) {
             Ok(bytes) => parse(&bytes, &user.display().to_string())?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (BTreeMap::new(), None),
+            Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                (BTreeMap::new(), None)
+            }
             Err(error) => {
                 return Err(
                     Failure::new(Kind::Failed, format!("cannot read {}", user.display()))

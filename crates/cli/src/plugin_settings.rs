@@ -7,6 +7,7 @@
 
 use crate::failure::{Failure, Kind, cause};
 use crate::place::Place;
+use crate::reading::{self, ReadError};
 use airlock_core::{PluginName, WorkspaceId};
 #[cfg(target_os = "linux")]
 use airlock_kernel::{PluginSettings, SettingsFile};
@@ -16,7 +17,7 @@ use airlock_plugin::{MANIFEST, Manifest, check_configuration, manifest_text, sec
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What the names of such settings begin with.
@@ -134,19 +135,13 @@ fn is_absent(error: &io::Error) -> bool {
 
 /// What is set in a file: an object, empty if there is none.
 fn read(path: &Path) -> Result<Value, String> {
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+    let text = match reading::text(path, BYTES) {
+        Ok(text) => text,
+        Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Value::Object(Map::new()));
         }
         Err(error) => return Err(format!("{}: {error}", path.display())),
     };
-    let mut text = String::new();
-    let read = file.take(BYTES + 1).read_to_string(&mut text);
-    read.map_err(|error| format!("{}: {error}", path.display()))?;
-    if text.len() as u64 > BYTES {
-        return Err(format!("{}: it is too large", path.display()));
-    }
     if text.trim().is_empty() {
         return Ok(Value::Object(Map::new()));
     }

@@ -7,7 +7,9 @@
 use crate::workspace::read_bounded;
 use airlock_core::Digest;
 use airlock_definitions::{AdapterFile, Agent, DefinitionError, Header, Workflow};
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -335,7 +337,10 @@ fn is_definition(name: &str) -> bool {
 }
 
 fn read_own(path: &Path) -> Result<Vec<u8>, String> {
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    // Opening a pipe would wait for whoever writes.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| error.to_string())?;
+    let file = File::from(file);
     let found = file.metadata().map_err(|error| error.to_string())?;
     if !found.is_file() {
         return Err("it is no regular file".to_owned());

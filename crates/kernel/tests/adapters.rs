@@ -376,6 +376,15 @@ fn links_and_files_others_can_write_are_not_definitions() {
         kernel.definitions().problems()[0].what,
         "others can write it"
     );
+    // A pipe that nobody writes to is not waited for.
+    std::fs::remove_file(&path).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+    let kernel = open(&ours);
+    assert_eq!(
+        kernel.definitions().problems()[0].what,
+        "it is no regular file"
+    );
     let linked = Place::new(&[(".airlock/policy.yaml", RUNS), ("x.yaml", &show)]);
     std::fs::create_dir_all(linked.path(".airlock/adapters")).unwrap();
     std::os::unix::fs::symlink("../../x.yaml", linked.path(".airlock/adapters/show.yaml")).unwrap();

@@ -232,6 +232,10 @@ fn beyond_the_budget_a_person_is_asked_and_the_agent_cannot_help_itself() {
     let greedy = json!({ "budget": { "calls": 1_000_000, "minutes": 100_000 } });
     let begun = done(submit(&kernel, Front::Agent, "session.create", greedy)).value;
     assert_eq!(begun["budget"]["calls"], 100);
+    // A list is no object with its fields in order: rules on `budget.calls` would not see it.
+    let listed = json!({ "budget": [1_000_000] });
+    let refused = submit(&kernel, Front::Agent, "session.create", listed);
+    assert_eq!(word(&refused), "invalid_arguments");
     // Nobody begins turns for a client: its calls are those of the whole session.
     for (asked, calls) in [(json!({}), 1_000), (json!({ "budget": { "calls": 5 } }), 5)] {
         let begun = done(submit(&kernel, Front::Mcp, "session.create", asked)).value;

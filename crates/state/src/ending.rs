@@ -29,6 +29,9 @@ impl State {
             let Some(session) = own(writer.find(Kind::Session, id.as_str())?, owner) else {
                 return Ok(None);
             };
+            if session.state == SessionState::Cancelled {
+                return Ok(Some(session));
+            }
             let archived = Change::SessionState {
                 id: id.clone(),
                 state: SessionState::Archived,

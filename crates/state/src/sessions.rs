@@ -375,7 +375,7 @@ impl State {
     }
 
     /// Puts the session `id` of `owner` into `state`; none if there is none. A cancelled session
-    /// stays cancelled, but can be archived; what it asked and was granted ends with it.
+    /// stays cancelled: once put away it could be resumed. What it asked and was granted ends with it.
     pub fn set_session_state(
         &self,
         owner: &Owner,
@@ -384,9 +384,7 @@ impl State {
         now: Timestamp,
     ) -> Result<Option<Session>, StateError> {
         self.change_session(owner, id, now, |session| {
-            if session.state == SessionState::Cancelled && state == SessionState::Active {
-                return Err(StateError::Unfit("a cancelled session cannot be resumed"));
-            }
+            stays_cancelled(session, state)?;
             Ok(Change::SessionState {
                 id: session.id.clone(),
                 state,
@@ -494,6 +492,7 @@ impl State {
                 if found.updated != session.updated {
                     return Err(StateError::Unfit("the session is in use again"));
                 }
+                stays_cancelled(found, SessionState::Archived)?;
                 Ok(Change::SessionState {
                     id: found.id.clone(),
                     state: SessionState::Archived,
@@ -557,4 +556,18 @@ fn stepped(
 pub(crate) fn own(fact: Option<Fact>, owner: &Owner) -> Option<Session> {
     fact.and_then(Fact::session)
         .filter(|session| session.owner == *owner)
+}
+
+/// Whether `session` may be put into `state`: what ended for good does not come back, by no detour.
+fn stays_cancelled(session: &Session, state: SessionState) -> Result<(), StateError> {
+    match (session.state, state) {
+        (SessionState::Cancelled, SessionState::Active) => {
+            Err(StateError::Unfit("a cancelled session cannot be resumed"))
+        }
+        (SessionState::Cancelled, SessionState::Archived) => Err(StateError::Unfit(
+            "a cancelled session has ended for good, and is not put away",
+        )),
+        (SessionState::Active | SessionState::Archived, _)
+        | (SessionState::Cancelled, SessionState::Cancelled) => Ok(()),
+    }
 }

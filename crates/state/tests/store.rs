@@ -187,7 +187,14 @@ fn a_cancelled_session_stays_cancelled_and_an_archived_one_comes_back() {
             .set_session_state(&ada, &id, first, at(1))
             .unwrap()
             .unwrap();
-        let resumed = state.set_session_state(&ada, &id, SessionState::Active, at(2));
+        // Not by the detour of putting it away either, by whomever.
+        let archived = state.set_session_state(&ada, &id, SessionState::Archived, at(2));
+        assert_eq!(archived.is_ok(), back);
+        let left = state.leave_session(&ada, &id, at(2)).unwrap().unwrap();
+        assert_eq!(left.state == SessionState::Archived, back);
+        let long_after = at(60 * 24 * 3_600);
+        assert_eq!(state.archive_stale(long_after).unwrap(), 0);
+        let resumed = state.set_session_state(&ada, &id, SessionState::Active, long_after);
         assert_eq!(resumed.is_ok(), back);
     }
 }

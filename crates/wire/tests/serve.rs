@@ -41,6 +41,22 @@ fn the_greeting_names_versions_and_limits_and_calls_are_answered() {
 }
 
 #[test]
+fn whoever_asked_has_the_answer_before_what_was_put_off_is_done() {
+    let place = Place::new();
+    let mut client = place.client();
+    place.doing.lingers.store(true, Ordering::SeqCst);
+    for number in 1..=2 {
+        let answer = client.call("echo", json!(number));
+        assert_eq!(answer.unwrap(), json!(number));
+        place.until("what is put off", |counts| {
+            counts.caught_up.load(Ordering::SeqCst) == number
+        });
+    }
+    place.doing.release();
+    assert_eq!(client.call("ping", Value::Null).unwrap(), json!("pong"));
+}
+
+#[test]
 fn what_comes_before_or_instead_of_a_handshake_ends_the_connection() {
     let place = Place::new();
     let request = |method: &str, params: Value| json!({ "id": 1, "type": "request", "method": method, "params": params });
@@ -281,6 +297,11 @@ fn more_requests_than_a_connection_may_have_are_refused_and_the_rest_answered() 
         (&twice["id"], &twice["error"]["code"]),
         (&json!(2), &json!(code::DUPLICATE_ID))
     );
+    // What is answered on the spot is no exception: its answer would be taken for the other's.
+    for method in ["ping", "cancel", "events.subscribe"] {
+        raw.ask(2, method, &json!({ "id": 3 }));
+        assert_eq!(raw.hear().unwrap()["error"]["code"], code::DUPLICATE_ID);
+    }
     // Steering still works.
     raw.ask(7, "cancel", &json!({ "id": 3 }));
     let heard = [raw.hear().unwrap(), raw.hear().unwrap()];

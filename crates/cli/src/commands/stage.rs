@@ -45,6 +45,12 @@ pub(super) fn failure(error: &StageError) -> Failure {
     Failure::of(Kind::Failed, error).maybe_fix(error.hint())
 }
 
+/// No stage has that name.
+pub(super) fn unknown(name: &str) -> Failure {
+    let what = format!("there is no stage `{}`", sanitise_line(name, 60));
+    Failure::new(Kind::Failed, what).fix("`airlock stage list` names the stages there are")
+}
+
 pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output) -> Ending {
     let kernel = looking(global, "diff", Some(name), output)?;
     let diff = kernel
@@ -63,10 +69,7 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
             }
             return Ok(0);
         }
-        let what = format!("there is no stage `{}`", sanitise_line(name, 60));
-        return Err(
-            Failure::new(Kind::Failed, what).fix("`airlock stage list` names the stages there are")
-        );
+        return Err(unknown(name));
     };
     let unjudged = kernel
         .stages()

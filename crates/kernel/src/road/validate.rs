@@ -9,7 +9,7 @@ use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::phases::Held;
 use crate::process::{Changes, Job, Machine, ProcessFailure, PutBack, Within, judged_view, view};
-use crate::tools::{Absent, InvalidArguments, Prepared, ToolSpec};
+use crate::tools::{Absent, InvalidArguments, Prepared, ToolSpec, lists};
 use airlock_core::{ActionId, Caller, Request, RequestPath, Syscall, Tier};
 use std::sync::Arc;
 
@@ -128,6 +128,14 @@ impl Kernel {
         let seen = self.seen(syscall, spec, &caller, stage, trail.action());
         let (root, earlier) = seen.map_err(Invalid::Stage)?;
         let prepared = tool.prepare(&call.arguments, &root).map_err(refused)?;
+        // The same holds within them.
+        if let Some(at) = lists::misplaced(|| tool.schema(), &call.arguments) {
+            return Err(refused(InvalidArguments {
+                at,
+                what: "a list stands where none belongs".to_owned(),
+                fix: Some(format!("airlock tool show {}", spec.name)),
+            }));
+        }
         let mut request = Request::new(syscall, spec.tier, caller);
         request.paths = prepared.paths().to_vec();
         request.tool = Some(spec.name.into());

@@ -12,6 +12,7 @@ mod exists;
 mod glob;
 mod grep;
 mod list;
+pub(crate) mod lists;
 mod pattern;
 mod read;
 mod target;

@@ -267,7 +267,16 @@ pub(super) fn token() -> Fix {
 
 /// What to do about an earlier no.
 pub(super) fn grant() -> Fix {
-    Fix::otherwise("a person answered no before: ask again in a terminal")
+    Fix::otherwise(
+        "a person said no: it can be asked for again once that is over (`approvals.expires_after`)",
+    )
+}
+
+/// What to do about a question that nobody is there to answer.
+pub(super) fn unattended() -> Fix {
+    Fix::otherwise(
+        "call it while somebody is there to answer, or have it wait for them: `approvals.headless: wait`",
+    )
 }
 
 /// Who answers a review, and how.

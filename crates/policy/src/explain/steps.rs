@@ -96,9 +96,13 @@ impl Lifting {
                 self.unasked = true;
                 self.elsewhere(elsewhere::token());
             }
-            Layer::Grant | Layer::Gate => {
+            Layer::Grant => {
                 self.unasked = true;
                 self.elsewhere(elsewhere::grant());
+            }
+            Layer::Gate => {
+                self.unasked = true;
+                self.elsewhere(elsewhere::unattended());
             }
             Layer::BuiltIn | Layer::Default => {}
         }

@@ -177,6 +177,7 @@ fn every_other_layer_says_what_to_do() {
         (Layer::Extension, "office-hours"),
         (Layer::Token, "t-1"),
         (Layer::Grant, "g-1"),
+        (Layer::Gate, "approvals.headless"),
         (Layer::BuiltIn, "built-in/container-outside-debug"),
         (Layer::BuiltIn, "built-in/airlock-state"),
     ] {

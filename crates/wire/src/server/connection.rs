@@ -95,6 +95,11 @@ impl<I> Connection<I> {
         tokens.iter().for_each(CancelToken::cancel);
     }
 
+    /// Whether a request of that number has no answer yet.
+    fn is_under_way(&self, id: u64) -> bool {
+        lock(&self.in_flight).tokens.contains_key(&id)
+    }
+
     /// The answer to `id` is there: the number is free, though the answer is not yet taken.
     fn answered(&self, id: u64) {
         lock(&self.in_flight).tokens.remove(&id);
@@ -427,6 +432,10 @@ async fn take<H: Handler>(
     };
     let descriptors = inlet.claim(request.descriptors)?;
     let id = request.id;
+    if connection.is_under_way(id) {
+        connection.reply(id, Err(duplicate(id))).await?;
+        return Ok(None);
+    }
     match request.method.as_str() {
         "handshake" => {
             let told = "there was a handshake already";
@@ -513,6 +522,11 @@ fn number(params: &Value, name: &str) -> Result<Option<u64>, WireError> {
     }
 }
 
+fn duplicate(id: u64) -> WireError {
+    let told = format!("request {id} is still under way");
+    WireError::new(code::DUPLICATE_ID, told)
+}
+
 fn failed() -> WireError {
     WireError::new(code::INTERNAL, "the request failed unexpectedly")
 }
@@ -541,8 +555,7 @@ async fn begin<I>(
         let then = in_flight.load.and(load);
         let fits = then.bytes <= limits.in_flight_bytes && then.descriptors <= limits.descriptors;
         if in_flight.tokens.contains_key(&id) {
-            let told = format!("request {id} is still under way");
-            Some(WireError::new(code::DUPLICATE_ID, told))
+            Some(duplicate(id))
         } else if in_flight.count >= limits.in_flight || !fits {
             let told = "too many requests are under way on this connection";
             Some(WireError::new(code::BUSY, told).retryable())

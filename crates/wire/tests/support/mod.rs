@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -25,11 +25,15 @@ pub(crate) struct Counts {
     pub(crate) running: AtomicUsize,
     pub(crate) cancelled: AtomicUsize,
     pub(crate) answered: AtomicUsize,
+    /// How often there was time for what is put off.
+    pub(crate) caught_up: AtomicUsize,
 }
 
 #[derive(Default)]
 pub(crate) struct Doing {
     pub(crate) counts: Counts,
+    /// Whether what is put off takes until everything is released.
+    pub(crate) lingers: AtomicBool,
     released: Mutex<bool>,
     changed: Condvar,
     events: Mutex<Vec<Event>>,
@@ -119,6 +123,15 @@ impl Handler for Test {
             }
             "panic" => panic!("as asked"),
             other => Err(WireError::new(code::UNKNOWN_METHOD, other)),
+        }
+    }
+
+    fn answered(&self) {
+        self.0.counts.caught_up.fetch_add(1, Ordering::SeqCst);
+        if self.0.lingers.load(Ordering::SeqCst) {
+            let released = self.0.released.lock().unwrap();
+            let waits = |released: &mut bool| !*released;
+            drop(self.0.changed.wait_while(released, waits).unwrap());
         }
     }
 

@@ -119,6 +119,10 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
     let stages = kernel.stages();
     let (diff, unjudged) = (stages.diff(name), stages.is_unjudged(name));
     let Some(diff) = diff.map_err(|error| stage::failure(&error))? else {
+        // The one that every workspace has may not have been used yet.
+        if name != "default" {
+            return Err(stage::unknown(name));
+        }
         return Ok(nothing(name, output));
     };
     if diff.changes.is_empty() {

@@ -162,7 +162,9 @@ impl Code {
 
     const fn hint(self) -> Option<&'static str> {
         match self {
-            Self::AlreadyThere => Some("set `replace`, or give the digest of what is there"),
+            Self::AlreadyThere => Some(
+                "to replace it, give the digest of what is there, or where something is moved `replace`",
+            ),
             Self::NotAFile => Some("only regular files are written"),
             Self::NotEmpty => Some("set `recursive` to delete a directory with what is in it"),
             Self::Escapes => Some("name the file by its path inside the workspace"),

@@ -41,7 +41,7 @@ pub(crate) fn supervise(config: &Config) -> Result<(), Problem> {
         if crashes.len() > RESTARTS {
             let what = format!("the kernel ended {} times in 5 minutes", crashes.len());
             let why = format!("the last time: {why}");
-            let fix = "`airlock kernel --foreground` says why; `airlock doctor` checks the machine";
+            let fix = "see whether an engine answers; `airlock kernel --foreground` and `airlock doctor` say more";
             return Err(Problem { code: "crash_loop", exit: 1, what, why, fix });
         }
         tell(&[("event", "restarting"), ("why", &why)]);

@@ -1,15 +1,25 @@
-//! What is let in: messages of bounded size and bounded structure, and nothing else.
+//! What is let in: messages of bounded size and bounded structure, of clients that greet.
 //!
-//! Both are bounded before anything is parsed.
+//! Size and structure are bounded before anything is parsed. A request that names a revision of its
+//! own instead of the one that was agreed upon belongs to no session: there would be nobody whose
+//! budget it uses, and nobody to whom an approval that it asks for is given.
 
 use airlock_core::json_values;
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcError, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetMeta as _, JsonRpcError,
+    JsonRpcMessage, ProtocolVersion, RequestId,
+};
 use serde_json::Value;
 
 /// Most bytes of one message: a written file of a mebibyte, escaped, fits well.
 pub(crate) const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// Most values in one message.
 const MOST_VALUES: usize = 50_000;
+
+/// The revisions that are spoken: those with a handshake, which is what a session begins with.
+pub(crate) fn spoken() -> &'static [ProtocolVersion] {
+    ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25)
+}
 
 /// Reads one message, or says to the client why not.
 pub(crate) fn message(bytes: &[u8]) -> Result<ClientJsonRpcMessage, JsonRpcError> {
@@ -20,14 +30,40 @@ pub(crate) fn message(bytes: &[u8]) -> Result<ClientJsonRpcMessage, JsonRpcError
         let what = format!("a message holds at most {MOST_VALUES} values");
         return Err(refusal(None, ErrorCode::INVALID_REQUEST, what));
     }
-    serde_json::from_slice(bytes).map_err(|error| {
+    let message = serde_json::from_slice(bytes).map_err(|error| {
         if error.is_data() {
             malformed(bytes)
         } else {
             let what = "the message is not JSON".to_owned();
             refusal(None, ErrorCode::PARSE_ERROR, what)
         }
-    })
+    })?;
+    within_a_session(&message)?;
+    Ok(message)
+}
+
+/// Refuses a request that names its revision by itself. To ask which ones there are is no such
+/// request: that is how a client of a later revision learns that it has to greet.
+fn within_a_session(message: &ClientJsonRpcMessage) -> Result<(), JsonRpcError> {
+    let JsonRpcMessage::Request(request) = message else {
+        return Ok(());
+    };
+    if let ClientRequest::InitializeRequest(_) | ClientRequest::DiscoverRequest(_) =
+        &request.request
+    {
+        return Ok(());
+    }
+    let Some(version) = request.request.get_meta().protocol_version() else {
+        return Ok(());
+    };
+    let id = Some(request.id.clone());
+    if spoken().contains(&version) {
+        let what = "requests are answered in a session: send `initialize` first, and no protocol \
+                    version with each request";
+        return Err(refusal(id, ErrorCode::INVALID_REQUEST, what.to_owned()));
+    }
+    let error = ErrorData::unsupported_protocol_version(version, spoken());
+    Err(JsonRpcError::new(id, error))
 }
 
 pub(crate) fn too_large() -> JsonRpcError {
@@ -51,6 +87,12 @@ fn malformed(bytes: &[u8]) -> JsonRpcError {
         Value::String(text) => Some(RequestId::String(text.as_str().into())),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     });
+    let is_versioned = value.get("jsonrpc").is_some_and(|version| version == "2.0");
+    let is_named = value.get("method").is_some_and(Value::is_string);
+    if is_versioned && is_named && value.get("params").is_some_and(Value::is_array) {
+        let what = "the parameters of a method are an object, not a list".to_owned();
+        return refusal(id, ErrorCode::INVALID_PARAMS, what);
+    }
     let what = "the message is not a JSON-RPC 2.0 request, notification or response".to_owned();
     refusal(id, ErrorCode::INVALID_REQUEST, what)
 }

@@ -3,6 +3,7 @@
 //! Declared is what is here and nothing else: tools and resources. Tools come and go with plugins and
 //! adapters; a client that lists them is told what there is at that moment, and is not told by itself.
 
+use crate::admit;
 use crate::answer;
 use crate::calls::{Calls, unanswered};
 use crate::describe;
@@ -10,7 +11,7 @@ use crate::elicit::{self, Said};
 use crate::resources;
 use crate::road::{Road, Unanswered};
 use airlock_core::SessionId;
-use airlock_kernel::{Call, Outcome, Review};
+use airlock_kernel::{Call, Outcome, Review, sanitise_line};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
     CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
@@ -157,16 +158,16 @@ impl ServerHandler for Handler {
             .with_instructions(INSTRUCTIONS)
     }
 
-    /// The revisions with a handshake: the later one, without sessions, has no place for ours.
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25))
+        Cow::Borrowed(admit::spoken())
     }
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        the_first(page)?;
         let names = self.calls.names().clone();
         let tools = self
             .calls
@@ -199,17 +200,19 @@ impl ServerHandler for Handler {
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        the_first(page)?;
         Ok(ListResourcesResult::with_all_items(resources::list()))
     }
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        the_first(page)?;
         let templates = resources::templates();
         Ok(ListResourceTemplatesResult::with_all_items(templates))
     }
@@ -255,6 +258,16 @@ impl ServerHandler for Handler {
             let what = format!("the parameters of `{method}` are missing or do not fit");
             return Err(ErrorData::invalid_params(what, None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
+        let what = format!("there is no method `{}` here", sanitise_line(&method, 60));
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, what, None))
     }
+}
+
+/// Lists come whole: a place in one was never given to anybody.
+fn the_first(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    if page.is_some_and(|page| page.cursor.is_some()) {
+        let what = "there is no such cursor: a list comes whole, so ask without one";
+        return Err(ErrorData::invalid_params(what, None));
+    }
+    Ok(())
 }

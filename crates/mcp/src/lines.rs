@@ -61,7 +61,9 @@ impl<R: AsyncBufRead + Unpin + Send> Lines<R> {
         loop {
             let found = self.read.fill_buf().await?;
             if found.is_empty() {
-                return Ok(Look::End);
+                // A last line may lack its newline.
+                let left = !self.line.is_empty();
+                return Ok(if left { Look::Line } else { Look::End });
             }
             let end = found.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(found.len(), |end| end + 1);
@@ -214,16 +216,20 @@ mod tests {
             b"\n",
             good,
             b"\r\n",
-            b"half a mess",
+            br#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#,
         ];
         let (passed, said) = feed(input.concat()).await;
-        assert_eq!(passed, 1);
+        assert_eq!(passed, 2);
         let codes: Vec<i64> = said
             .lines()
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
             .map(|value| value["error"]["code"].as_i64().unwrap())
             .collect();
         assert_eq!(codes, [-32700, -32600, -32600]);
+        // What broke off is no message, and ends the conversation all the same.
+        let (passed, said) = feed(good[..good.len() - 1].to_vec()).await;
+        assert_eq!(passed, 0);
+        assert!(said.contains("-32700"), "{said}");
     }
 
     #[tokio::test]

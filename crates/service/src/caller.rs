@@ -95,7 +95,7 @@ impl Identity {
             (Via::Main, None) => {
                 let fronts = Front::ALL.map(Front::as_str).join(", ");
                 let name = sanitise_line(&hello.name, NAME);
-                let told = format!("nobody is called `{name}` here: {fronts} are");
+                let told = format!("nobody is called `{name}` here: {fronts}, {SUPERVISOR} are");
                 Err(WireError::new(code::REFUSED, told))
             }
             (Via::Sandbox(_), Some(_) | None) => {

@@ -44,9 +44,15 @@ impl Following {
     ) -> Result<u64, WireError> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.allowed(kernel, identity)?;
+        let newest = newest(kernel.log())?;
         match after {
+            // A client would wait for it, and miss what comes until then.
+            Some(after) if after > newest => {
+                let told = format!("there is no event {after} yet: the newest is {newest}");
+                Err(WireError::new(code::INVALID_PARAMS, told))
+            }
             Some(after) => Ok(after),
-            None => newest(kernel.log()),
+            None => Ok(newest),
         }
     }
 

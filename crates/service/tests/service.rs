@@ -228,6 +228,12 @@ fn a_person_follows_the_log_over_a_restart() {
     // The end of the first kernel, at least, happened meanwhile.
     let (first, params) = next_or(&mut client, seen);
     assert_eq!(first, seen + 1, "{params}");
+    let mut client = served.client("cli");
+    let never = json!({ "after": 1_000_000_000_000_u64 });
+    let Err(ClientError::Answer(error)) = client.call("events.subscribe", never) else {
+        panic!("waits for an event that is not there");
+    };
+    assert_eq!(error.code, "invalid_params", "{error:?}");
 }
 
 /// The next event, or the last one seen if none is due.

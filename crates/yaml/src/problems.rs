@@ -140,7 +140,9 @@ impl Problems {
     ) {
         let fix = match closest(word, known.iter().copied().take(256)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if known.is_empty() => "nothing can stand here".to_owned(),
+            None if known.is_empty() => {
+                format!("there is no {kind} here: make one first, or leave it out")
+            }
             None => format!("use one of {}", list(known)),
         };
         self.error(code, spot, format!("unknown {kind} `{}`", shown(word)), fix);

@@ -65,6 +65,16 @@ fn place() -> Place {
 }
 
 #[test]
+fn a_repository_without_commits_has_an_empty_log() {
+    let place = Place::new(POLICY, &[]);
+    git(&place.real(""), &["init", "-q", "-b", "main"]);
+    let log = done(place.call("git.log", json!({}))).value;
+    assert_eq!(log, json!({ "commits": [] }));
+    let failed = failed(place.call("git.log", json!({ "from": "nowhere" })));
+    assert!(failed.what.contains("nowhere"), "{}", failed.what);
+}
+
+#[test]
 fn status_diff_and_log_are_told_without_what_is_denied() {
     let place = place();
     let status = done(place.call("git.status", json!({}))).value;

@@ -97,6 +97,20 @@ fn tests_are_found_run_and_counted() {
 }
 
 #[test]
+fn a_program_that_is_not_there_is_told_as_such() {
+    let policy = format!("{POLICY}commands:\n  - executable: not-there\n  - executable: true\n");
+    let place = Place::new(&policy, &[]);
+    let ran = done(place.call("exec.run", json!({ "command": ["not-there"] }))).value;
+    assert_eq!(
+        (&ran["outcome"], &ran["not_started"], &ran["exit"]),
+        (&json!("not_started"), &json!("not_found"), &json!(127)),
+        "{ran}"
+    );
+    let ran = done(place.call("exec.run", json!({ "command": ["true"] }))).value;
+    assert_eq!(ran.get("not_started"), None, "{ran}");
+}
+
+#[test]
 fn no_argument_of_a_test_run_becomes_an_option() {
     let place = Place::new(POLICY, &[("a", "a\n")]);
     let nothing = failed(place.call("test.run", json!({})));

@@ -300,7 +300,7 @@ fn told(ran: &Ran) -> Value {
         .iter()
         .map(|refusal| json!({ "path": refusal.path.to_string_lossy(), "denial": refusal.denial }))
         .collect();
-    json!({
+    let mut told = json!({
         "outcome": ran.word(),
         "exit": ran.exit(),
         "limit": ran.limit(),
@@ -309,5 +309,9 @@ fn told(ran: &Ran) -> Value {
         "changes": ran.changes,
         "refusals": refusals,
         "put_back": ran.put_back,
-    })
+    });
+    if let (Some(why), Value::Object(told)) = (ran.not_started, &mut told) {
+        told.insert("not_started".to_owned(), json!(why));
+    }
+    told
 }

@@ -20,6 +20,58 @@ async fn who_does_not_begin_with_the_handshake_is_not_served() {
     assert!(road.calls.lock().unwrap().is_empty());
 }
 
+/// What a client sends with each request that has no session.
+pub(super) fn without_a_session(version: &str) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+#[tokio::test]
+async fn a_request_that_would_be_a_session_of_its_own_is_refused() {
+    let road = Arc::new(Scripted::new());
+    for mut client in [
+        Client::silent(road.clone()),
+        Client::new(road.clone()).await,
+    ] {
+        for (version, code) in [("2025-11-25", -32600), ("2026-07-28", -32022)] {
+            for method in [
+                "tools/call",
+                "tools/list",
+                "resources/read",
+                "ping",
+                "made/up",
+            ] {
+                let params = json!({
+                    "name": "test_echo", "arguments": {}, "uri": "airlock://policy",
+                    "_meta": without_a_session(version),
+                });
+                let answer = client.ask(method, params).await;
+                assert_eq!(answer["error"]["code"], code, "{method}: {answer}");
+            }
+        }
+    }
+    assert!(road.calls.lock().unwrap().is_empty());
+    // Who only asks what is spoken here learns it, and greets then.
+    let mut client = Client::silent(road);
+    let asked = json!({ "_meta": without_a_session("2025-11-25") });
+    let answer = client.ask("server/discover", asked).await;
+    let spoken = answer["result"]["supportedVersions"].as_array().unwrap();
+    assert_eq!(spoken.last(), Some(&json!("2025-11-25")), "{answer}");
+    let hello = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" },
+    });
+    assert!(client.ask("initialize", hello).await["result"].is_object());
+    let greeted = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    client.send(&greeted).await;
+    let answer = client.call("test_echo", json!({ "a": 1 })).await;
+    assert_eq!(answer["result"]["structuredContent"], json!({ "a": 1 }));
+}
+
 #[tokio::test]
 async fn an_id_in_use_does_not_disturb_the_request_that_has_it() {
     let road = Arc::new(Scripted::new());

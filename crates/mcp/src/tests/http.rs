@@ -1,5 +1,6 @@
 //! Clients over HTTP: who is let in, what each may take, and what one can do to another.
 
+use super::hostile::without_a_session;
 use super::talk::{Scripted, eventually};
 use crate::calls::{AT_ONCE, SHARE};
 use crate::http::{BindError, Bound, Limits};
@@ -183,6 +184,45 @@ async fn only_this_machine_s_own_addresses_are_listened_on() {
     let first = Bound::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let second = Bound::bind(first.address());
     assert!(matches!(second, Err(BindError::Listen { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_would_be_a_session_of_its_own_is_refused() {
+    let road = Arc::new(Scripted::new());
+    let server = Server::start(road.clone(), LIMITS);
+    let (host, bearer) = (
+        server.address.to_string(),
+        format!("Bearer {}", server.token),
+    );
+    let session = server.begin().await;
+    for (version, code) in [("2025-11-25", -32600), ("2026-07-28", -32022)] {
+        let mut fields = vec![
+            ("host", host.as_str()),
+            ("authorization", &bearer),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", version),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "test_echo"),
+        ];
+        for known in [None, Some(("mcp-session-id", session.as_str()))] {
+            fields.extend(known);
+            let request = json!({
+                "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+                "params": {
+                    "name": "test_echo", "arguments": {}, "_meta": without_a_session(version),
+                },
+            });
+            let reply = server.raw("POST /mcp", &fields, &request.to_string()).await;
+            let answer = reply.messages().pop().unwrap();
+            assert_eq!((reply.status, &answer["id"]), (400, &json!(7)), "{answer}");
+            assert_eq!(answer["error"]["code"], code, "{answer}");
+        }
+    }
+    assert!(road.calls.lock().unwrap().is_empty());
+    // The id that was refused is free.
+    let reply = server.call(&session, 7, "test_echo", json!({})).await;
+    assert_eq!(reply.messages().pop().unwrap()["result"]["isError"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,6 +38,12 @@ async fn only_what_is_implemented_is_declared() {
         let answer = client.ask(method, params).await;
         assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
     }
+    for method in ["tools/list", "resources/list", "resources/templates/list"] {
+        let answer = client.ask(method, json!({ "cursor": "made up" })).await;
+        assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+        let answer = client.ask(method, json!([1])).await;
+        assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+    }
     assert_eq!(client.ask("ping", json!({})).await["result"], json!({}));
 }
 

@@ -226,6 +226,31 @@ fn all_below(paths: &[RequestPath], directory: &RequestPath) -> bool {
         })
 }
 
+impl Condition {
+    /// Checks that it holds for `action` and can be kept.
+    pub fn fits(&self, action: &Action, now: Timestamp) -> Result<(), AnswerError> {
+        let (holds, otherwise) = match self {
+            Self::Once => (true, ""),
+            Self::Uses(uses) => (*uses > 0, "zero uses approve nothing"),
+            Self::Until(time) => (*time > now, "the time it would last until is over"),
+            Self::Directory(directory) => (
+                all_below(&action.paths, directory),
+                "the action's paths are not all in that directory of the workspace",
+            ),
+            Self::Verb(syscall) => (*syscall == action.syscall, "the action is another syscall"),
+            Self::Host(host) => (
+                action.host.as_ref() == Some(host),
+                "the action reaches another host, or none",
+            ),
+        };
+        if holds {
+            Ok(())
+        } else {
+            Err(AnswerError::Condition(otherwise))
+        }
+    }
+}
+
 /// Checks that the conditions are ones this gate takes, and that they hold for the action asked
 /// about: whoever answers sees that action and may not be led to approve another.
 fn check(
@@ -233,27 +258,8 @@ fn check(
     conditions: &[Condition],
     now: Timestamp,
 ) -> Result<(), AnswerError> {
-    let action = &asked.action;
     for condition in conditions {
-        let (holds, otherwise) = match condition {
-            Condition::Once => (true, ""),
-            Condition::Uses(uses) => (*uses > 0, "zero uses approve nothing"),
-            Condition::Until(time) => (*time > now, "the time it would last until is over"),
-            Condition::Directory(directory) => (
-                all_below(&action.paths, directory),
-                "the action's paths are not all in that directory of the workspace",
-            ),
-            Condition::Verb(syscall) => {
-                (*syscall == action.syscall, "the action is another syscall")
-            }
-            Condition::Host(host) => (
-                action.host.as_ref() == Some(host),
-                "the action reaches another host, or none",
-            ),
-        };
-        if !holds {
-            return Err(AnswerError::Condition(otherwise));
-        }
+        condition.fits(&asked.action, now)?;
     }
     let single = conditions
         .iter()

@@ -8,7 +8,7 @@ use crate::output::{Output, Tone, styled};
 use crate::review::{Terminal, nobody, not_taken};
 use airlock_core::{RequestPath, Span, Syscall, Timestamp};
 use airlock_kernel::{Answering, Kernel};
-use airlock_policy::approval::{AnswerError, ApprovalId, Condition, Reply};
+use airlock_policy::approval::{Action, AnswerError, ApprovalId, Condition, Reply};
 use serde_json::{Value, json};
 
 pub(super) fn approve(global: &Global, args: &ApproveArgs, output: &mut Output) -> Ending {
@@ -156,6 +156,17 @@ fn conditions(
             usage("the request reaches no host".to_owned()).fix("leave out --host")
         })?;
         found.push(Condition::Host(host.into()));
+    }
+    // The kernel checks them, too, but only once a person has answered.
+    let asked: Option<Action> = question
+        .get("action")
+        .and_then(|action| serde_json::from_value(action.clone()).ok());
+    for condition in &found {
+        let fits = asked
+            .as_ref()
+            .map(|action| condition.fits(action, kernel.clock().now()));
+        fits.unwrap_or(Ok(()))
+            .map_err(|error| usage(error.to_string()))?;
     }
     Ok(found)
 }

@@ -18,6 +18,10 @@ pub(in crate::process) fn answer(
 ) -> Result<Value, ProcessFailure> {
     if ran.exit() != 0 {
         let said = stderr.trim();
+        // Git calls it an error; to who asks it is a log with nothing in it.
+        if reading == Reading::Log && said.ends_with("does not have any commits yet") {
+            return Ok(json!({ "commits": [] }));
+        }
         let said = if said.is_empty() { ran.word() } else { said };
         return Err(ProcessFailure::Output(format!("git failed: {said}")));
     }

@@ -30,8 +30,8 @@ pub use record::{DecisionSummary, Entry, EventType, Stage};
 pub use recovery::{RecoveryReport, carve_records, recover};
 pub use segment::{MaintainError, MaintenanceReport, ReadError, Retention, SegmentError};
 pub use store::{
-    Buffering, Clock, Durability, ExportLogError, Health, Log, LogConfig, OpenReport, Receipt,
-    StartupCheck, Ticket, UncleanWriter, UnfinishedAttempt, VerifyError, VerifyOptions,
+    Buffering, Clock, Durability, ExportLogError, Exported, Health, Log, LogConfig, OpenReport,
+    Receipt, StartupCheck, Ticket, UncleanWriter, UnfinishedAttempt, VerifyError, VerifyOptions,
     VerifyReport, log_stats, read_log, verify_database,
 };
 pub use verify::{Break, Depth, Trust, Verified, Verifier};

@@ -2,10 +2,10 @@
 //!
 //! Every filter scans: the stored record is the only truth, and an index could be made to lie
 //! about it. Memory stays flat whatever the log's size. A record whose digest does not match its
-//! contents is an error, never an answer.
+//! contents is an error, never an answer; whoever asks on gets those behind it.
 
 use crate::chain::Sealed;
-use crate::segment::{ReadError, Source};
+use crate::segment::{ReadError, Row, Source};
 use crate::{Entry, EventType};
 use airlock_core::Timestamp;
 use std::collections::BTreeMap;
@@ -145,6 +145,11 @@ impl Records {
         }
     }
 
+    /// The next record as it is stored, whether or not it can be read. No filter is asked.
+    pub(crate) fn next_stored(&mut self) -> Result<Option<Row>, ReadError> {
+        self.source.next_row()
+    }
+
     fn advance(&mut self) -> Result<Option<Record>, ReadError> {
         while self.left > 0 {
             let Some((seq, stored)) = self.source.next_row()? else {
@@ -181,8 +186,10 @@ fn parse(seq: u64, stored: Vec<u8>) -> Result<Record, ReadError> {
 /// What the log holds, in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Records in database and archives.
+    /// Records in database and archives that can be read.
     pub records: u64,
+    /// Records that cannot be read, and are counted nowhere else.
+    pub unreadable: u64,
     /// How many of each event.
     pub events: BTreeMap<&'static str, u64>,
     /// How many of each verdict.

@@ -10,8 +10,9 @@
 mod support;
 
 use airlock_audit::{
-    AppendError, Break, DecisionSummary, Durability, Entry, EventType, Filter, Health, Log,
-    OpenError, Receipt, Record, SignedCheckpoint, Stage, VerifyOptions, read_log, verify_database,
+    AppendError, Break, DecisionSummary, Durability, Entry, EventType, ExportFormat, Filter,
+    Health, Log, OpenError, Receipt, Record, SignedCheckpoint, Stage, Trust, VerifyOptions,
+    log_stats, read_log, verify_database, verify_export,
 };
 use airlock_core::{ActionId, Timestamp};
 use rusqlite::Connection;
@@ -388,6 +389,58 @@ fn tampering_with_rows_is_found_and_the_first_bad_record_named() {
             (kind, Some(first_bad)),
             "{case}"
         );
+    }
+}
+
+#[test]
+fn a_row_before_the_first_record_is_found() {
+    for seq in [0, -5] {
+        let place = filled(50, 10);
+        let sql = format!("INSERT INTO records SELECT {seq}, stored FROM records WHERE seq = 5");
+        tamper(&place, &sql);
+        let report = place.verify();
+        assert!(!report.is_intact(), "{seq}");
+        let told = format!("row {seq} is none of the log's");
+        assert!(
+            report.structure.iter().any(|line| line.starts_with(&told)),
+            "{report:?}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_record_keeps_nobody_from_the_others() {
+    let edited = "UPDATE records SET stored = \
+        CAST(substr(stored, 1, 80) || x'ff' || substr(stored, 82) AS BLOB) WHERE seq = 7";
+    let emptied = "UPDATE records SET stored = x'00' WHERE seq IN (7, 20)";
+    for (sql, unreadable, left_out) in [(edited, 1, None), (emptied, 2, Some(7))] {
+        let place = filled(50, 1_000);
+        let whole = log_stats(&place.directory, &place.keys)
+            .expect("counted")
+            .records;
+        tamper(&place, sql);
+        let read = read_log(&place.directory, Filter::default()).expect("readable");
+        let (good, bad): (Vec<_>, Vec<_>) = read.partition(Result::is_ok);
+        let stats = log_stats(&place.directory, &place.keys).expect("counted");
+        assert_eq!(
+            (stats.records, stats.unreadable),
+            (whole - unreadable, unreadable),
+            "{sql}"
+        );
+        let seen = (good.len() as u64, bad.len() as u64);
+        assert_eq!(seen, (stats.records, stats.unreadable), "{sql}");
+        let mut bytes = Vec::new();
+        let log = place.open();
+        log.append(&note("later"), Durability::Durable)
+            .expect("appended");
+        let exported = log
+            .export(&mut bytes, ExportFormat::Jsonl)
+            .expect("exported");
+        assert_eq!(exported.first_left_out, left_out, "{sql}");
+        assert_eq!(exported.left_out, if left_out.is_some() { 2 } else { 0 });
+        // It goes out as it is, and whoever verifies it sees that.
+        let broken = verify_export(&*bytes, Trust::default()).expect_err("damaged");
+        assert_eq!(broken.seq(), Some(7), "{sql}: {broken}");
     }
 }
 

@@ -8,6 +8,7 @@
 use crate::failure::{Failure, Kind, cause};
 use crate::place::{Place, variable};
 use crate::reading::{self, ReadError};
+use crate::writing::Making;
 use airlock_core::{ByteSize, closest};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -442,12 +443,8 @@ pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
     }
     let directory = path.parent().unwrap_or(path);
     std::fs::create_dir_all(directory).map_err(failed)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
-    io::Write::write_all(&mut file, format!("{}\n", lines.join("\n")).as_bytes())
-        .map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    let text = format!("{}\n", lines.join("\n"));
+    Making::of(path, text.as_bytes()).map_err(|error| failed(error.into()))
 }
 
 #[cfg(test)]

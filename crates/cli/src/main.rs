@@ -15,6 +15,7 @@ mod review;
 mod terminal;
 mod usage;
 mod visible;
+mod writing;
 
 use args::{Cli, Color};
 use failure::Failure;

@@ -8,6 +8,7 @@
 use crate::failure::{Failure, Kind, cause};
 use crate::place::Place;
 use crate::reading::{self, ReadError};
+use crate::writing::Making;
 use airlock_core::{PluginName, WorkspaceId};
 #[cfg(target_os = "linux")]
 use airlock_kernel::{PluginSettings, SettingsFile};
@@ -17,7 +18,7 @@ use airlock_plugin::{MANIFEST, Manifest, check_configuration, manifest_text, sec
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What the names of such settings begin with.
@@ -288,11 +289,7 @@ fn write(path: &Path, values: &Value) -> Result<(), Failure> {
     let directory = path.parent().unwrap_or(path);
     std::fs::create_dir_all(directory).map_err(failed)?;
     // Such a file is its owner's alone from the moment it is there.
-    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    Making::of(path, text.as_bytes()).map_err(|error| failed(error.into()))
 }
 
 /// Every setting of a plugin that is set here, by name. No value.

@@ -44,15 +44,16 @@ pub(crate) fn open(path: &Path) -> Result<File, ReadError> {
 }
 
 /// Whether `path` is a descriptor of this process: nobody can put another file there.
-fn is_handed(path: &Path) -> bool {
+pub(crate) fn is_handed(path: &Path) -> bool {
     let number = |name: &OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
     let below = ["/dev/fd", "/proc/self/fd"].map(Path::new);
-    path == Path::new("/dev/stdin")
+    let streams = ["/dev/stdin", "/dev/stdout", "/dev/stderr"].map(Path::new);
+    streams.contains(&path)
         || path.parent().is_some_and(|parent| below.contains(&parent))
             && path.file_name().is_some_and(number)
 }
 
-fn regular(found: &Metadata) -> Result<(), ReadError> {
+pub(crate) fn regular(found: &Metadata) -> Result<(), ReadError> {
     if found.is_dir() {
         Err(ReadError::Directory)
     } else if found.is_file() {

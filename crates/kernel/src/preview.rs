@@ -7,7 +7,7 @@
 use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use crate::process::granted_needs;
+use crate::process::{ProcessFailure, granted_needs, runnable};
 use airlock_core::{PluginName, Request, TagName, Timestamp};
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{
@@ -30,6 +30,8 @@ pub struct Explained {
     /// Whether what the plugin that asks was granted is known; if not, only the workspace's and the
     /// user's word on capabilities was asked.
     pub knows_manifest: bool,
+    /// What refuses the program that is to be run, where rules and capabilities do not.
+    pub refused: Option<ProcessFailure>,
 }
 
 /// A policy as it works in this workspace: capabilities, then rules.
@@ -92,7 +94,13 @@ impl Kernel {
         request.caller.tags.extend(granted);
         let decision = self.preview(&policy, &request, self.clock().now());
         let explanation = policy.explain(&request, &decision);
+        let refused = if decision.verdict == Verdict::Deny {
+            None
+        } else {
+            unlisted(&policy, &request)
+        };
         Ok(Explained {
+            refused,
             knows_manifest: self.knows_manifest(&request.caller.plugin),
             request,
             decision,
@@ -154,6 +162,22 @@ impl Kernel {
             .map(Arc::new)
             .map_err(|error| error.to_string())
     }
+}
+
+/// What the policy's list of commands has against the program that `request` names. What a person runs
+/// at the command line needs no place in it.
+fn unlisted(policy: &PolicyInForce, request: &Request) -> Option<ProcessFailure> {
+    let is_tool = request
+        .tool
+        .as_ref()
+        .is_none_or(|tool| **tool == *"exec.run");
+    let asks = request.syscall.name() == "exec.run" && is_tool;
+    let of_person = request.caller.plugin.as_str() == Front::Cli.as_str();
+    if !asks || of_person || request.command.is_empty() {
+        return None;
+    }
+    let command: Vec<String> = request.command.iter().map(ToString::to_string).collect();
+    runnable(policy.commands(), &command).err()
 }
 
 /// An enforcer for which `plugin` asks for everything there is: the workspace's set and the user's are

@@ -40,8 +40,14 @@ const PROFILES: &[Profile] = &[
         language: Language::Rust,
         name: "Rust",
         marks: &["Cargo.toml"],
-        source: &["src/**", "crates/*/src/**", "benches/**", "examples/**"],
-        tests: &["tests/**", "crates/*/tests/**"],
+        source: &[
+            "*.rs",
+            "src/**",
+            "crates/*/src/**",
+            "benches/**",
+            "examples/**",
+        ],
+        tests: &["**/tests/**"],
         build: &[
             "Cargo.toml",
             "Cargo.lock",
@@ -59,7 +65,20 @@ const PROFILES: &[Profile] = &[
         language: Language::Node,
         name: "Node",
         marks: &["package.json"],
-        source: &["src/**", "lib/**", "app/**", "pages/**", "components/**"],
+        source: &[
+            "*.js",
+            "*.jsx",
+            "*.mjs",
+            "*.cjs",
+            "*.ts",
+            "*.tsx",
+            "src/**",
+            "lib/**",
+            "app/**",
+            "pages/**",
+            "components/**",
+            "packages/*/src/**",
+        ],
         tests: &[
             "test/**",
             "tests/**",
@@ -184,14 +203,19 @@ impl Starter {
         text
     }
 
+    /// A file that the policy lets an agent write.
+    pub fn sample(&self) -> &'static str {
+        let mut profiles = self.profiles();
+        profiles
+            .next()
+            .map_or("docs/guide.md", |profile| profile.samples.0)
+    }
+
     fn writes(&self, text: &mut String) {
         let mut globs = self.gather(|profile| profile.source);
         globs.extend(self.gather(|profile| profile.tests));
         globs.extend(["docs/**", "README.md"]);
-        let sample = self
-            .profiles()
-            .next()
-            .map_or("docs/guide.md", |profile| profile.samples.0);
+        let sample = self.sample();
         let build = self
             .profiles()
             .next()

@@ -1,7 +1,7 @@
 //! Buffered appends against SQLite inserts of the same bytes.
 //!
 //! The raw side does the least a log in SQLite can do: the same table and pragmas, a whole window of
-//! rows a transaction where the log commits from half a window on, the WAL moved into the database
+//! rows a transaction where the log commits from a quarter of one on, the WAL moved into the database
 //! after as many rows, one last durable commit. It seals nothing, signs nothing and hands nothing
 //! over to another thread.
 

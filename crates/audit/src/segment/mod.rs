@@ -14,7 +14,7 @@ pub use file::SegmentError;
 pub use retention::{MaintainError, MaintenanceReport, Retention};
 pub(crate) use retention::{Task, maintain};
 pub use source::ReadError;
-pub(crate) use source::Source;
+pub(crate) use source::{Row, Source};
 
 use std::fs;
 use std::io;

@@ -163,6 +163,7 @@ pub(super) fn verify_layout(
         let mut walk = Walk::new(layout, &db, (log, kept), options, cancel)?;
         walk.archives();
         walk.copies(&db, &layout.segments());
+        walk.strays(&db);
         let mut judges = Judges::start(scope, options.depth);
         walk.rows(&db, &mut judges);
         // The judges end when nobody can hand in any more.
@@ -422,6 +423,18 @@ impl<'a> Walk<'a> {
                 self.report.unreadable.get_or_insert(seq);
             }
             Err(error) => self.report.structure.push(error.to_string()),
+        }
+    }
+
+    /// Rows in front of the first record there can be: no reader shows them, and no link leads to them.
+    fn strays(&mut self, db: &Connection) {
+        let found = db.query_row("SELECT max(seq) FROM records WHERE seq < 1", [], |row| {
+            row.get::<_, Option<i64>>(0)
+        });
+        // One that cannot be told is no row to read either: whoever reads them says so.
+        if let Ok(Some(seq)) = found {
+            let text = format!("row {seq} is none of the log's: its first record is 1");
+            self.report.structure.push(text);
         }
     }
 

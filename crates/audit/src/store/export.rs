@@ -2,8 +2,9 @@
 
 use super::Log;
 use super::checkpoints::{public_key, read_checkpoints};
-use crate::chain::Head;
+use crate::chain::{Head, Stored};
 use crate::checkpoint::SignedCheckpoint;
+use crate::encoding;
 use crate::export::{ExportError, ExportFormat, ExportHeader, Exporter};
 use crate::query::Filter;
 use crate::segment::ReadError;
@@ -25,20 +26,28 @@ pub enum ExportLogError {
     Write(#[from] ExportError),
 }
 
+/// What an export holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Records written.
+    pub records: u64,
+    /// Records that are damaged so much that no line can say what they are.
+    pub left_out: u64,
+    /// The first of these.
+    pub first_left_out: Option<u64>,
+}
+
 impl Log {
-    /// Writes every record there is now to `to`; gives back how many. Memory stays flat.
-    pub fn export(&self, to: impl Write, format: ExportFormat) -> Result<u64, ExportLogError> {
+    /// Writes every record there is now to `to`. Memory stays flat. What was changed since it was sealed
+    /// is written as it is: verifying the export shows it.
+    pub fn export(&self, to: impl Write, format: ExportFormat) -> Result<Exported, ExportLogError> {
         self.flush().map_err(ExportLogError::Flush)?;
         let newest = Filter {
             newest_first: true,
-            limit: Some(1),
             ..Filter::default()
         };
         let last = self.first_of(newest)?.map(|head| head.1);
-        let start = self.first_of(Filter {
-            limit: Some(1),
-            ..Filter::default()
-        })?;
+        let start = self.first_of(Filter::default())?;
         let (start, last) = match (start, last) {
             (Some((before, _)), Some(last)) => (before, last),
             // Nothing recorded yet: an export of nothing, from the very beginning.
@@ -53,35 +62,47 @@ impl Log {
         };
         let mut exporter = Exporter::new(to, format, header)?;
         let checkpoints = self.checkpoints();
-        let all = Filter {
+        let mut all = Exported::default();
+        let to_the_end = Filter {
             last: Some(last.seq),
             ..Filter::default()
         };
-        let mut count = 0;
-        for record in self.read(all).map_err(ExportLogError::Read)? {
-            let record = record.map_err(ExportLogError::Read)?;
-            exporter.record(record.sealed.stored())?;
-            if let Some(signed) = checkpoints.get(&record.sealed.seq()) {
+        let mut rows = self.read(to_the_end).map_err(ExportLogError::Read)?;
+        while let Some((seq, stored)) = rows.next_stored().map_err(ExportLogError::Read)? {
+            match exporter.record(&stored) {
+                Ok(()) => all.records += 1,
+                Err(ExportError::Unreadable(_) | ExportError::Undecodable { .. }) => {
+                    all.left_out += 1;
+                    all.first_left_out.get_or_insert(seq);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(signed) = checkpoints.get(&seq) {
                 exporter.checkpoint(signed)?;
             }
-            count += 1;
         }
         exporter.finish()?;
-        Ok(count)
+        Ok(all)
     }
 
-    /// The heads before and after the first record `filter` gives.
+    /// The heads before and after the first record `filter` gives that can be told.
     fn first_of(&self, filter: Filter) -> Result<Option<(Head, Head)>, ExportLogError> {
-        let mut records = self.read(filter).map_err(ExportLogError::Read)?;
-        let Some(record) = records.next() else {
-            return Ok(None);
-        };
-        let sealed = record.map_err(ExportLogError::Read)?.sealed;
-        let before = Head {
-            seq: sealed.seq().saturating_sub(1),
-            digest: *sealed.previous(),
-        };
-        Ok(Some((before, sealed.head())))
+        let mut rows = self.read(filter).map_err(ExportLogError::Read)?;
+        while let Some((_, stored)) = rows.next_stored().map_err(ExportLogError::Read)? {
+            let Ok(record) = Stored::parse(&stored) else {
+                continue;
+            };
+            if encoding::decode(record.body).is_err() {
+                continue;
+            }
+            let before = Head {
+                seq: record.seq.saturating_sub(1),
+                digest: record.previous,
+            };
+            return Ok(Some((before, record.head())));
+        }
+        Ok(None)
     }
 
     /// The kept checkpoints, by the record they are about.

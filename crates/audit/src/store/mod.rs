@@ -33,7 +33,7 @@ mod signers;
 
 pub(crate) use checkpoints::{CheckpointFile, read_checkpoints};
 pub use examine::{VerifyError, VerifyOptions, VerifyReport, verify_database};
-pub use export::ExportLogError;
+pub use export::{ExportLogError, Exported};
 pub use health::Health;
 pub(crate) use layout::Layout;
 pub use marker::UncleanWriter;
@@ -535,7 +535,11 @@ fn read_layout(layout: &Layout, filter: Filter) -> Result<Records, ReadError> {
 fn stats_layout(layout: &Layout) -> Result<Stats, ReadError> {
     let mut stats = Stats::default();
     for record in read_layout(layout, Filter::default())? {
-        stats.count(&record?);
+        match record {
+            Ok(record) => stats.count(&record),
+            Err(ReadError::Record { .. }) => stats.unreadable += 1,
+            Err(error) => return Err(error),
+        }
     }
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let archives = segment::list_segments(&layout.segments())?;

@@ -45,6 +45,10 @@ pub(super) fn run(global: &Global, print: bool, output: &mut Output) -> Ending {
         styled(Tone::Good, "wrote")
     ));
     output.note("it is in force and trusted; whatever it does not allow is denied");
-    output.note("next: airlock policy explain fs.write --path src/main.rs");
+    if let Some(sample) = done.value.get("sample").and_then(|sample| sample.as_str()) {
+        output.note(format!(
+            "next: airlock policy explain fs.write --path {sample}"
+        ));
+    }
     Ok(0)
 }

@@ -341,6 +341,19 @@ fn present(done: &Done, output: &mut Output) {
         let told = format!("put back: {path} ({change}: {reason})");
         output.note(strip_control(&told));
     }
+    for (name, what) in [
+        ("unreadable_files", "that cannot be read"),
+        (
+            "unreadable_directories",
+            "of a directory that cannot be read",
+        ),
+        ("unreadable_names", "whose name is no text"),
+    ] {
+        let left_out = done.value.get(name).and_then(Value::as_u64);
+        if let Some(left_out) = left_out.filter(|left_out| *left_out > 0) {
+            output.note(format!("{} {what} left out", count(left_out, "path")));
+        }
+    }
     if done.hidden > 0 {
         output.note(format!("{} withheld by policy", count(done.hidden, "path")));
     }

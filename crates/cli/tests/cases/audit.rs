@@ -75,6 +75,56 @@ fn an_export_that_cannot_be_written_leaves_nothing_behind() {
 }
 
 #[test]
+fn an_export_takes_the_place_of_no_pipe_link_or_device() {
+    let world = logged();
+    let at = |name: &str| world.workspace().join(name);
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), 0o600.into()).unwrap();
+    std::os::unix::fs::symlink("/dev/null", at("null")).unwrap();
+    world.write("kept.jsonl", "");
+    std::os::unix::fs::symlink("kept.jsonl", at("link.jsonl")).unwrap();
+    for name in ["pipe", "null", "/dev/stdout"] {
+        let ran = world.quiet(&["audit", "export", "--output", name]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains("it is no regular file"), "{ran:?}");
+    }
+    let kind = at("pipe").symlink_metadata().unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind));
+    assert!(at("null").is_symlink());
+    let ran = world.quiet(&["audit", "export", "--output", "link.jsonl"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(at("link.jsonl").is_symlink());
+    assert!(at("kept.jsonl").metadata().unwrap().len() > 0);
+    let ran = world.quiet(&["audit", "export", "--output", "-"]);
+    assert!(ran.stdout.starts_with('{'), "{ran:?}");
+    assert!(!at("-").exists());
+}
+
+#[test]
+fn an_interrupt_ends_following_as_it_should() {
+    let world = logged();
+    world.alone();
+    let mut follower = world
+        .command(&["audit", "log", "--follow", "--json", "-n", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap());
+    lines.read_line(&mut first).unwrap();
+    let process = rustix::process::Pid::from_child(&follower);
+    let status = loop {
+        rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        if let Some(status) = follower.try_wait().unwrap() {
+            break status;
+        }
+    };
+    assert_eq!(status.code(), Some(0));
+    let ran = world.quiet(&["audit", "stats"]);
+    assert!(!ran.stderr.contains("died"), "{ran:?}");
+}
+
+#[test]
 fn a_checkpoint_can_be_pinned_and_verified_against() {
     let mut world = logged();
     let line = world.run(&["audit", "checkpoint"]).stdout;

@@ -172,3 +172,34 @@ fn a_replay_shows_only_what_would_differ() {
     ]);
     world.compare("policy_diff");
 }
+
+#[test]
+fn a_program_that_is_not_listed_is_refused_by_explain_as_on_the_road() {
+    let world = World::governed();
+    for (command, refused) in [
+        ("cargo test", false),
+        ("env cargo test", false),
+        ("ls", true),
+        ("env ls", true),
+        ("sh -c ls", true),
+    ] {
+        let asked = ["policy", "explain", "exec.run", "--command", command];
+        let ran = world.quiet(&[&asked[..], &["--json"]].concat());
+        assert_eq!(ran.code, Some(if refused { 3 } else { 0 }), "{ran:?}");
+        let code = &ran.json()["refused"]["code"];
+        assert_eq!(*code == "command_not_listed", refused, "{ran:?}");
+        // What a person runs needs no place in the list.
+        let own = world.quiet(&[&asked[..], &["--as", "cli"]].concat());
+        assert_eq!(own.code, Some(0), "{own:?}");
+    }
+    let ran = world.quiet(&["policy", "explain", "exec.run", "--command", "ls"]);
+    assert!(
+        ran.stdout
+            .starts_with("refused: IV-01: `ls` is not in the policy's"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stdout.contains("fix: add `- executable: ls`"),
+        "{ran:?}"
+    );
+}

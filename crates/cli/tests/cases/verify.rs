@@ -1,7 +1,7 @@
 //! `airlock audit verify` on logs that are not what they were.
 
 use super::audit::logged;
-use crate::support::{Typed, World, at_terminal, fed};
+use crate::support::{Typed, World, at_terminal, fed, program};
 
 const READS: &str = "version: 1
 approvals: { automatic: [AG-01] }
@@ -264,4 +264,85 @@ fn a_file_that_is_no_database_is_put_aside_and_said_so() {
     std::fs::write(&database, "this is no database\n".repeat(300)).unwrap();
     world.run_all(&["tool call fs.read path=README.md", "audit verify"]);
     world.compare("verify_no_database");
+}
+
+#[test]
+fn a_log_that_is_gone_is_not_one_that_never_was() {
+    let world = logged();
+    world.alone();
+    let never = World::project().quiet(&["audit", "verify"]);
+    assert!(never.stderr.contains("no audit log yet"), "{never:?}");
+    let line = world.quiet(&["audit", "checkpoint"]).stdout;
+    for name in ["audit.db", "audit.db-wal", "audit.db-shm"] {
+        let _ = std::fs::remove_file(world.state().join(name));
+    }
+    let ran = world.quiet(&["audit", "verify"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stderr.contains("a checkpoint vouches for record"),
+        "{ran:?}"
+    );
+    // What was kept elsewhere vouches for it as well.
+    std::fs::remove_file(world.state().join("keys/checkpoints.jsonl")).unwrap();
+    world.write("pinned.jsonl", line);
+    let ran = world.quiet(&["audit", "verify", "--checkpoint", "pinned.jsonl"]);
+    assert!(
+        ran.stderr.contains("a checkpoint vouches for record"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn one_damaged_record_stops_neither_reading_nor_another_policy() {
+    let world = logged();
+    world.alone();
+    let damaged = damage(&world);
+    let seen = world.quiet(&["audit", "log", "-n", "1000"]);
+    assert_eq!(seen.code, Some(1), "{seen:?}");
+    assert!(
+        seen.stderr
+            .contains(&format!("record {damaged} cannot be read")),
+        "{seen:?}"
+    );
+    assert!(seen.stdout.lines().count() > 3, "{seen:?}");
+    let stats = world.quiet(&["audit", "stats", "--json"]);
+    assert_eq!(stats.code, Some(0), "{stats:?}");
+    assert_eq!(stats.json()["unreadable"], 1, "{stats:?}");
+    let exported = world.quiet(&["audit", "export", "--output", "log.jsonl"]);
+    assert_eq!(exported.code, Some(0), "{exported:?}");
+    let verified = world.quiet(&["audit", "verify", "log.jsonl"]);
+    assert!(
+        verified.stderr.contains(&format!("record {damaged} ")),
+        "{verified:?}"
+    );
+    world.write("FILE", READS);
+    let ran = world.quiet(&["policy", "diff", "FILE"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr.contains("1 record of the log cannot be read"),
+        "{ran:?}"
+    );
+    let ran = at_terminal(&world, "policy update FILE", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+/// Changes a byte of a record in the middle of the log; gives back its number.
+fn damage(world: &World) -> u64 {
+    let ran = world.quiet(&["audit", "log", "--json", "--path", "README.md", "-n", "1"]);
+    let number = ran.json()["seq"].as_u64().unwrap();
+    let script = format!(
+        "import sqlite3, sys\n\
+         db = sqlite3.connect(sys.argv[1])\n\
+         stored = bytearray(db.execute('SELECT stored FROM records WHERE seq = {number}').fetchone()[0])\n\
+         stored = stored.replace(b'README.md', b'READme.md')\n\
+         db.execute('UPDATE records SET stored = ? WHERE seq = {number}', (bytes(stored),))\n\
+         db.commit()\n"
+    );
+    let mut python = program("python3");
+    python
+        .args(["-c", &script])
+        .arg(world.state().join("audit.db"));
+    let ran = fed(&mut python, "");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    number
 }

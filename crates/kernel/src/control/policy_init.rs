@@ -41,7 +41,7 @@ impl Tool for PolicyInit {
                 .initialise()
                 .map_err(|error| ToolFailure::control(&error))?;
             Ok(ToolOutput {
-                value: json!({ "languages": starter.names() }),
+                value: json!({ "languages": starter.names(), "sample": starter.sample() }),
                 hidden: 0,
             })
         })))

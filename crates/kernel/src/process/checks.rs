@@ -1,7 +1,7 @@
 //! The checks of the execution contract, each with its id in the error. Pure.
 
 use super::failure::{CheckId, ProcessFailure};
-use airlock_core::programs::{base_name, is_system};
+use airlock_core::programs::{self, base_name, is_system};
 use airlock_policy::Command;
 use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
@@ -69,6 +69,13 @@ impl Patterns {
         let patterns = self.0.as_ref()?;
         Some(patterns.iter().any(|pattern| pattern.is_match(text)))
     }
+}
+
+/// IV-01 of a command line as somebody gives it.
+pub(crate) fn runnable(commands: &Commands, command: &[String]) -> Result<(), ProcessFailure> {
+    let inner =
+        programs::inner(command).map_err(|opaque| refused(opaque.what, opaque.fix.to_owned()))?;
+    listed(commands, command.get(inner..).unwrap_or_default())
 }
 
 /// IV-01: `command`, wrappers taken off, is in the policy's list.

@@ -54,7 +54,7 @@ mod unwritable;
 mod warm;
 
 pub(crate) use check::Changes;
-pub(crate) use checks::Commands;
+pub(crate) use checks::{Commands, runnable};
 pub(crate) use denials::elsewhere as denied_elsewhere;
 pub(crate) use exec_run::ExecRun;
 pub use failure::{CheckId, ProcessFailure};

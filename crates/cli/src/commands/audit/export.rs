@@ -3,7 +3,8 @@
 use crate::args::ExportFormat as Chosen;
 use crate::failure::{Ending, Failure, Kind, cause};
 use crate::output::{Output, shown, stdout_failure};
-use airlock_audit::{ExportError, ExportFormat, ExportLogError};
+use crate::writing::{Making, WriteError};
+use airlock_audit::{ExportError, ExportFormat, ExportLogError, Exported};
 use airlock_kernel::Kernel;
 use serde_json::json;
 use std::io::{BufWriter, ErrorKind};
@@ -20,39 +21,45 @@ pub(super) fn run(
         Chosen::Ocsf => ExportFormat::Ocsf,
         Chosen::Csv => ExportFormat::Csv,
     };
-    let Some(path) = path else {
+    // A dash is standard output, as everywhere; a file of that name is `./-`.
+    let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         return to_stdout(kernel, format);
     };
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
     let failed = |error: &std::io::Error| {
-        Failure::new(Kind::Failed, format!("cannot write {}", path.display()))
+        Failure::new(Kind::Failed, format!("cannot write {}", shown(path)))
             .why(cause(error))
             .fix("name a file in a directory you can write, with enough room")
     };
-    // Written beside its target and moved there whole: a failed export leaves no half file.
-    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|error| failed(&error))?;
-    let to = BufWriter::new(file.as_file_mut());
-    let count = match kernel.log().export(to, format) {
-        Ok(count) => count,
+    let refused = |error: WriteError| match error {
+        WriteError::Io(error) => failed(&error),
+        WriteError::Taken(_) | WriteError::Dangling => {
+            Failure::new(Kind::Failed, format!("cannot write {}", shown(path)))
+                .why(error)
+                .fix("name a regular file, or leave out `--output` to write to standard output")
+        }
+    };
+    // A failed export leaves no half file.
+    let mut file = Making::begin(path).map_err(refused)?;
+    let exported = match kernel.log().export(BufWriter::new(file.file()), format) {
+        Ok(exported) => exported,
         Err(ExportLogError::Write(ExportError::Io(error))) => return Err(failed(&error)),
         Err(error) => return Err(damaged(&error)),
     };
-    file.as_file().sync_all().map_err(|error| failed(&error))?;
-    file.persist(path).map_err(|error| failed(&error.error))?;
+    file.finish().map_err(refused)?;
+    let count = exported.records;
     if output.is_json() {
-        output.json(&json!({ "records": count, "file": shown(path) }));
+        output.json(&json!({
+            "records": count, "left_out": exported.left_out, "file": shown(path),
+        }));
     } else {
         output.note(format!("{count} records written to {}", shown(path)));
     }
-    Ok(0)
+    incomplete(&exported)
 }
 
 fn to_stdout(kernel: &Kernel, format: ExportFormat) -> Ending {
     match kernel.log().export(Output::stream(), format) {
-        Ok(_) => Ok(0),
+        Ok(exported) => incomplete(&exported),
         // The reader has seen enough.
         Err(ExportLogError::Write(ExportError::Io(error)))
             if error.kind() == ErrorKind::BrokenPipe =>
@@ -62,6 +69,21 @@ fn to_stdout(kernel: &Kernel, format: ExportFormat) -> Ending {
         Err(ExportLogError::Write(ExportError::Io(error))) => Err(stdout_failure(&error)),
         Err(error) => Err(damaged(&error)),
     }
+}
+
+/// Says that records are missing which nobody can read; what is wrong with the others, the export shows
+/// whoever verifies it.
+fn incomplete(exported: &Exported) -> Ending {
+    let Some(first) = exported.first_left_out else {
+        return Ok(0);
+    };
+    let what = match exported.left_out {
+        1 => format!("record {first} cannot be read, and is not in the export"),
+        more => format!(
+            "{more} records cannot be read, the first is {first}; they are not in the export"
+        ),
+    };
+    Err(Failure::new(Kind::Failed, what).fix("`airlock audit verify` shows what is damaged"))
 }
 
 fn damaged(error: &ExportLogError) -> Failure {

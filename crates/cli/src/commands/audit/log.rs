@@ -3,8 +3,9 @@
 use super::{read_failure, when};
 use crate::args::LogArgs;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
-use airlock_audit::{EventType, Filter, Log, Record, Stage};
+use crate::output::{Output, Tone, count, styled};
+use crate::terminal::Watch;
+use airlock_audit::{EventType, Filter, Log, ReadError, Record, Stage};
 use airlock_core::{Timestamp, closest};
 use airlock_kernel::Kernel;
 use std::time::Duration;
@@ -14,6 +15,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Ending {
     let log = kernel.log();
+    // An interrupt is how a person ends it: the log is closed as after any command.
+    let watch = args.follow.then(watched).transpose()?;
     let filter = filter(args, kernel.clock().now())?;
     // What comes later is for following, whether or not anything matches until then.
     let mut seen = head(log)?;
@@ -23,9 +26,10 @@ pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Endin
         limit: Some(args.limit as u64),
         ..filter.clone()
     };
+    let mut damaged = Damaged::default();
     let mut records = Vec::new();
     for record in log.read(newest).map_err(|error| read_failure(&error))? {
-        records.push(record.map_err(|error| read_failure(&error))?);
+        records.extend(damaged.pass(record)?);
     }
     records.reverse();
     for record in &records {
@@ -34,8 +38,16 @@ pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Endin
     if !args.follow && records.is_empty() && !output.is_json() {
         output.note("no record matches");
     }
-    while args.follow && !output.is_closed() {
+    if args.follow {
+        damaged.tell(output);
+    }
+    while let Some(watch) = &watch
+        && !output.is_closed()
+    {
         std::thread::sleep(PAUSE);
+        if watch.last().is_some() {
+            break;
+        }
         let last = head(log)?;
         let new = Filter {
             last: Some(last),
@@ -45,11 +57,63 @@ pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Endin
             .follow(seen, new)
             .map_err(|error| read_failure(&error))?
         {
-            show(&record.map_err(|error| read_failure(&error))?, output);
+            if let Some(record) = damaged.pass(record)? {
+                show(&record, output);
+            }
+            damaged.tell(output);
         }
         seen = last;
     }
-    Ok(0)
+    damaged.end()
+}
+
+fn watched() -> Result<Watch, Failure> {
+    Watch::begin()
+        .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))
+}
+
+/// Records that cannot be read: they keep nobody from those that can.
+#[derive(Default)]
+struct Damaged {
+    first: Option<ReadError>,
+    more: u64,
+}
+
+impl Damaged {
+    /// Notes a record that cannot be read; anything else that is wrong ends the reading.
+    fn pass(&mut self, record: Result<Record, ReadError>) -> Result<Option<Record>, Failure> {
+        match record {
+            Ok(record) => Ok(Some(record)),
+            Err(error @ ReadError::Record { .. }) => {
+                if self.first.is_none() {
+                    self.first = Some(error);
+                } else {
+                    self.more += 1;
+                }
+                Ok(None)
+            }
+            Err(error) => Err(read_failure(&error)),
+        }
+    }
+
+    /// Says so now, and not again.
+    fn tell(&mut self, output: &mut Output) {
+        if let Some(first) = std::mem::take(self).first {
+            output.warning(&first.to_string());
+        }
+    }
+
+    /// What was shown is not all there is.
+    fn end(self) -> Ending {
+        let Some(first) = self.first else {
+            return Ok(0);
+        };
+        let failure = read_failure(&first);
+        Err(match self.more {
+            0 => failure,
+            more => failure.why(format!("nor can {} more", count(more, "record"))),
+        })
+    }
 }
 
 /// The number of the last record.
@@ -60,9 +124,12 @@ fn head(log: &Log) -> Result<u64, Failure> {
         ..Filter::default()
     };
     let mut records = log.read(newest).map_err(|error| read_failure(&error))?;
-    let record = records.next().transpose();
-    let record = record.map_err(|error| read_failure(&error))?;
-    Ok(record.map_or(0, |record| record.sealed.seq()))
+    match records.next() {
+        None => Ok(0),
+        Some(Ok(record)) => Ok(record.sealed.seq()),
+        Some(Err(ReadError::Record { seq, .. })) => Ok(seq),
+        Some(Err(error)) => Err(read_failure(&error)),
+    }
 }
 
 fn filter(args: &LogArgs, now: Timestamp) -> Result<Filter, Failure> {

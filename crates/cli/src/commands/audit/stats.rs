@@ -2,19 +2,26 @@
 
 use super::{read_failure, when};
 use crate::failure::Ending;
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, count, styled};
 use airlock_core::Timestamp;
 use airlock_kernel::Kernel;
 use serde_json::json;
 
 pub(super) fn run(kernel: &Kernel, output: &mut Output) -> Ending {
     let stats = kernel.log().stats().map_err(|error| read_failure(&error))?;
+    if stats.unreadable > 0 {
+        let what = count(stats.unreadable, "record");
+        output.warning(&format!(
+            "{what} cannot be read, and not counted: `airlock audit verify` shows what is damaged"
+        ));
+    }
     if output.is_json() {
         let end = |end: Option<(u64, Timestamp)>| {
             end.map(|(seq, time)| json!({ "seq": seq, "at": when::show(time) }))
         };
         output.json(&json!({
             "records": stats.records,
+            "unreadable": stats.unreadable,
             "events": stats.events,
             "decisions": stats.verdicts,
             "first": end(stats.first),

@@ -64,11 +64,7 @@ pub(super) fn database(
     let state = Workspace::state_path(&place.workspace, &place.state_home)
         .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
     if !state.join("audit.db").exists() {
-        return Err(
-            Failure::new(Kind::Failed, "this workspace has no audit log yet")
-                .why(format!("there is no {}", state.join("audit.db").display()))
-                .fix("do something first: airlock tool call fs.list"),
-        );
+        return Err(missing(&state, &options.pins));
     }
     let report = verify_database(&state, &state.join("keys"), &options).map_err(|error| {
         Failure::of(Kind::Failed, &error)
@@ -90,6 +86,26 @@ pub(super) fn database(
             broken("the audit log", report.first_bad(), &findings(&report))
                 .fix("keep the files as they are, and compare with an export or a backup"),
         ),
+    }
+}
+
+/// There is no log: nothing was done here yet, or it is gone.
+fn missing(state: &Path, pins: &[SignedCheckpoint]) -> Failure {
+    let kept = read_pins(Some(&state.join("keys/checkpoints.jsonl"))).unwrap_or_default();
+    let vouched = pins.iter().chain(&kept).map(|pin| pin.checkpoint().seq);
+    let nothing = format!("there is no {}", state.join("audit.db").display());
+    match vouched.max() {
+        Some(seq) => broken(
+            "the audit log",
+            Some(1),
+            &[nothing, format!("a checkpoint vouches for record {seq}")],
+        )
+        .fix(
+            "keep the files as they are, and look for a copy in `backups/` beside it, or an export",
+        ),
+        None => Failure::new(Kind::Failed, "this workspace has no audit log yet")
+            .why(nothing)
+            .fix("do something first: airlock tool call fs.list"),
     }
 }
 

@@ -56,7 +56,8 @@ fn scripts(global: &Global, bytes: &[u8], name: &str, output: &mut Output) -> Re
 fn workspace_policy(global: &Global) -> Result<(Vec<u8>, String), Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let path = place.workspace.join(airlock_kernel::POLICY_FILE);
-    if !path.exists() {
+    // Of one that cannot be looked at it is said below why.
+    if path.try_exists().is_ok_and(|there| !there) {
         return Err(
             Failure::new(Kind::Failed, "this workspace has no policy to check")
                 .why(format!("there is no {}", path.display()))

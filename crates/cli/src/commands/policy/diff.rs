@@ -22,7 +22,7 @@ pub(super) fn run(
     let (_, loaded) = load(file)?;
     let kernel = audit::asked(global, "replay", Errand::Work, output)?.into_kernel(output)?;
     let next = tried(&kernel, loaded.policy)?;
-    let replayed = replayed(&kernel, &next, last)?;
+    let replayed = replayed(&kernel, &next, last, output)?;
     show(&replayed, output);
     tell_edited(&kernel, output);
     Ok(0)
@@ -50,15 +50,21 @@ pub(super) fn replayed(
     kernel: &Kernel,
     next: &PolicyInForce,
     last: Option<usize>,
+    output: &mut Output,
 ) -> Result<Replay, Failure> {
     let configured = kernel.policy().policy().document().audit.replay;
     let count = last.unwrap_or_else(|| usize::try_from(configured).unwrap_or(usize::MAX));
-    let requests = audited(kernel, count)?;
+    let requests = audited(kernel, count, output)?;
     Ok(kernel.replay(&requests, next))
 }
 
-/// The decision inputs of the last `count` attempts, oldest first, with their record numbers.
-fn audited(kernel: &Kernel, count: usize) -> Result<Vec<(u64, Request)>, Failure> {
+/// The decision inputs of the last `wanted` attempts, oldest first, with their record numbers. A damaged
+/// record keeps nobody from another policy, and is told.
+fn audited(
+    kernel: &Kernel,
+    wanted: usize,
+    output: &mut Output,
+) -> Result<Vec<(u64, Request)>, Failure> {
     let failed = |error: &ReadError| Failure::of(Kind::Failed, error).maybe_fix(error.hint());
     let filter = Filter {
         newest_first: true,
@@ -66,18 +72,29 @@ fn audited(kernel: &Kernel, count: usize) -> Result<Vec<(u64, Request)>, Failure
     };
     let records = kernel.log().read(filter).map_err(|error| failed(&error))?;
     let mut found = Vec::new();
+    let mut damaged = 0;
     for record in records {
         let record = match record {
+            Err(ReadError::Record { .. }) => {
+                damaged += 1;
+                continue;
+            }
             // Of a log that stops everything else, what can still be read: another policy is the way out.
-            Err(ReadError::Record { .. }) if kernel.stopped().is_some() => continue,
             Err(_) if kernel.stopped().is_some() => break,
             other => other.map_err(|error| failed(&error))?,
         };
         let seq = record.sealed.seq();
         found.extend(record.entry.request.map(|request| (seq, *request)));
-        if found.len() >= count {
+        if found.len() >= wanted {
             break;
         }
+    }
+    if damaged > 0 {
+        output.warning(&format!(
+            "{} of the log cannot be read and {} left out: `airlock audit verify` shows what is damaged",
+            count(damaged, "record"),
+            if damaged == 1 { "is" } else { "are" },
+        ));
     }
     found.reverse();
     Ok(found)

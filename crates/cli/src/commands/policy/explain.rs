@@ -22,11 +22,15 @@ pub(super) fn run(global: &Global, args: &ExplainArgs, output: &mut Output) -> E
             "decision": explained.decision,
             "explanation": explained.explanation,
             "knows_manifest": explained.knows_manifest,
+            "refused": explained.refused.as_ref().map(|refused| json!({
+                "code": refused.code(), "what": refused.to_string(), "fix": refused.hint(),
+            })),
         }));
     } else {
         show(&explained, output);
     }
     Ok(match explained.decision.verdict {
+        _ if explained.refused.is_some() => Kind::Denied.code(),
         Verdict::Allow => 0,
         Verdict::Deny => Kind::Denied.code(),
         Verdict::RequireReview => Kind::NeedsReview.code(),
@@ -54,6 +58,14 @@ fn show(explained: &Explained, output: &mut Output) {
         Verdict::Deny => Tone::Bad,
         Verdict::RequireReview => Tone::Warn,
     };
+    if let Some(refused) = &explained.refused {
+        let told = format!("{}: {refused}", styled(Tone::Bad, "refused"));
+        output.line(strip_control(&told));
+        if let Some(fix) = refused.hint() {
+            output.line(strip_control(&format!("  fix: {fix}")));
+        }
+        output.line("before it is refused, rules and capabilities say:");
+    }
     let verdict = styled(tone, explained.decision.verdict.as_str());
     output.line(format!(
         "{verdict}: {}",

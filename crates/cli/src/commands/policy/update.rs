@@ -83,7 +83,7 @@ pub(crate) fn preview(
     output: &mut Output,
 ) -> Result<Option<String>, Failure> {
     let next = diff::tried(kernel, policy)?;
-    let replayed = diff::replayed(kernel, &next, last)?;
+    let replayed = diff::replayed(kernel, &next, last, output)?;
     let old = kernel.last_approved().unwrap_or_else(|| kernel.policy());
     text_diff(&String::from_utf8_lossy(old.source()), text, output);
     for line in diff::lines(&replayed) {

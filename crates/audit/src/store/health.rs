@@ -270,7 +270,7 @@ mod tests {
             head: 0,
         };
         // Dropped without being removed, it is one of the dead.
-        drop(Marker::leave(place.path(), &writer).unwrap());
+        drop(Marker::leave(place.path(), &writer).unwrap().begun());
         let dead = dead_writers(place.path()).unwrap();
         assert_eq!(dead.len(), 1);
         let mut checker = Checker::of(dead, long).unwrap();

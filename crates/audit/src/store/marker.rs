@@ -34,9 +34,29 @@ pub(crate) struct Marker {
     _lock: File,
 }
 
+/// The marker of a writer that has yet to begin: taken away again if it does not, because nothing is
+/// amiss with a log that could merely not be opened.
+#[derive(Debug)]
+pub(crate) struct Beginning(Option<Marker>);
+
+impl Beginning {
+    /// The writer begins; none only for one that was taken away.
+    pub(crate) fn begun(mut self) -> Option<Marker> {
+        self.0.take()
+    }
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        if let Some(marker) = self.0.take() {
+            marker.remove();
+        }
+    }
+}
+
 impl Marker {
     /// Leaves a marker in `directory`.
-    pub(crate) fn leave(directory: &Path, writer: &UncleanWriter) -> Result<Self, OpenError> {
+    pub(crate) fn leave(directory: &Path, writer: &UncleanWriter) -> Result<Beginning, OpenError> {
         private_directory(directory)?;
         let name = format!("{}-{}", writer.pid, uuid::Uuid::new_v4().simple());
         let draft = directory.join(format!(".{name}"));
@@ -53,7 +73,7 @@ impl Marker {
             .map_err(io)?;
         let text = serde_json::to_vec(writer).unwrap_or_default();
         give_name(&mut file, &text, &draft, &path).map_err(io)?;
-        Ok(Self { path, _lock: file })
+        Ok(Beginning(Some(Self { path, _lock: file })))
     }
 
     pub(crate) fn remove(self) {
@@ -147,6 +167,23 @@ fn inspect(path: &Path) -> Option<DeadMarker> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_writer_that_began_can_have_died() {
+        let place = tempfile::tempdir().unwrap();
+        let writer = UncleanWriter {
+            pid: 7,
+            opened: Timestamp::from_micros(1),
+            head: 3,
+        };
+        let died = || dead_writers(place.path()).unwrap().len();
+        drop(Marker::leave(place.path(), &writer).unwrap());
+        assert_eq!(died(), 0);
+        let begun = Marker::leave(place.path(), &writer).unwrap().begun();
+        assert_eq!((begun.is_some(), died()), (true, 0));
+        drop(begun);
+        assert_eq!(died(), 1);
+    }
 
     #[test]
     fn a_draft_that_gets_no_name_is_taken_away() {

@@ -54,7 +54,7 @@ use crate::{Entry, SignedCheckpoint};
 use airlock_core::Timestamp;
 use checkpoints::Claims;
 use health::{Checker, Subject};
-use marker::Marker;
+use marker::{Beginning, Marker};
 use rusqlite::Connection;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -300,7 +300,7 @@ impl Log {
             checker,
             put_off: PutOff::default(),
             writer,
-            marker: Some(marker),
+            marker: marker.begun(),
             _lock: lock,
         })
     }
@@ -572,7 +572,7 @@ fn share_lock(layout: &Layout) -> Result<File, OpenError> {
     Ok(file)
 }
 
-fn leave_marker(layout: &Layout, config: &LogConfig, head: Head) -> Result<Marker, OpenError> {
+fn leave_marker(layout: &Layout, config: &LogConfig, head: Head) -> Result<Beginning, OpenError> {
     let writer = UncleanWriter {
         pid: std::process::id(),
         opened: (config.clock)(),

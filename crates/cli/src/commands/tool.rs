@@ -343,10 +343,7 @@ fn present(done: &Done, output: &mut Output) {
     }
     for (name, what) in [
         ("unreadable_files", "that cannot be read"),
-        (
-            "unreadable_directories",
-            "of a directory that cannot be read",
-        ),
+        ("unreadable_directories", "below which nothing can be read"),
         ("unreadable_names", "whose name is no text"),
     ] {
         let left_out = done.value.get(name).and_then(Value::as_u64);

@@ -1,6 +1,6 @@
 //! `airlock policy`: check, explain, test, compare.
 
-use crate::support::{World, unprivileged};
+use crate::support::{World, fed, unprivileged};
 use std::os::unix::fs::PermissionsExt;
 
 /// A policy that denies what the starter allows.
@@ -118,6 +118,21 @@ fn files_that_cannot_be_read_are_named_with_the_reason() {
     let ran = world.record("policy check unreadable.yaml", &mut command);
     assert_eq!(ran.code, Some(1));
     world.compare("policy_unreadable");
+}
+
+#[test]
+fn a_directory_that_may_not_be_entered_is_not_taken_for_an_empty_one() {
+    let world = World::governed();
+    let directory = world.workspace().join(".airlock");
+    let allow = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&directory, mode).unwrap();
+    };
+    allow(0o000);
+    let ran = fed(&mut unprivileged(&world, &["policy", "check"]), "");
+    allow(0o755);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("Permission denied"), "{ran:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `airlock tool`: what there is, and calling it.
 
 use crate::every;
-use crate::support::{Typed, World, at_terminal};
+use crate::support::{Typed, World, at_terminal, fed, unprivileged};
 use airlock_audit::{Filter, read_log};
 use std::collections::HashSet;
 
@@ -221,4 +221,31 @@ fn a_rule_that_denies_a_syscall_stops_its_tools_whoever_calls() {
         .collect();
     assert!(denied.len() > 60, "{}", denied.len());
     assert!(denied.is_subset(&decided));
+}
+
+#[test]
+fn what_cannot_be_read_is_said_at_the_terminal_too() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::governed();
+    world.write("sub/a.txt", "hi\n");
+    world.write("b.txt", "hi\n");
+    let allow = |path: &str, mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(world.workspace().join(path), mode).unwrap();
+    };
+    for path in ["sub", "b.txt"] {
+        allow(path, 0o000);
+    }
+    let asked = ["tool", "call", "search.grep", "pattern=hi"];
+    let ran = fed(&mut unprivileged(&world, &asked), "");
+    for path in ["sub", "b.txt"] {
+        allow(path, 0o755);
+    }
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for told in [
+        "1 path that cannot be read left out",
+        "1 path below which nothing can be read left out",
+    ] {
+        assert!(ran.stderr.contains(told), "{ran:?}");
+    }
 }

@@ -78,6 +78,11 @@ impl Failure {
         }
     }
 
+    /// No signal can be watched for: what a person sends would end this process as it stands.
+    pub(crate) fn unwatched(error: std::io::Error) -> Self {
+        Self::new(Kind::Failed, "cannot watch for signals").why(error)
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         self.exit.unwrap_or(self.kind.code())

@@ -97,8 +97,7 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     open::apply_color(&config);
     let (state, _) = open::state(place)?;
     // Signals from now on end it in order.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
-        .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::unwatched)?;
     let stopper = Stopper::default();
     let lock = lock(&state, arguments.until_closed).map_err(|error| {
         let failure = locked(&error);

@@ -5,7 +5,7 @@
 //! does not end by itself is left behind; its attempt is in the log, and what runs in a sandbox ends
 //! with this process.
 
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::review;
 use airlock_model::Cancel;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -54,8 +54,7 @@ pub(super) struct Interrupt(Mutex<State>);
 
 impl Interrupt {
     pub(super) fn watch() -> Result<Arc<Self>, Failure> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-            .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Failure::unwatched)?;
         let this = Arc::new(Self(Mutex::default()));
         let own = Arc::clone(&this);
         std::thread::spawn(move || {

@@ -16,7 +16,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Ending {
     let log = kernel.log();
     // An interrupt is how a person ends it: the log is closed as after any command.
-    let watch = args.follow.then(watched).transpose()?;
+    let watch = args.follow.then(Watch::begin).transpose();
+    let watch = watch.map_err(Failure::unwatched)?;
     let filter = filter(args, kernel.clock().now())?;
     // What comes later is for following, whether or not anything matches until then.
     let mut seen = head(log)?;
@@ -65,11 +66,6 @@ pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Endin
         seen = last;
     }
     damaged.end()
-}
-
-fn watched() -> Result<Watch, Failure> {
-    Watch::begin()
-        .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))
 }
 
 /// Records that cannot be read: they keep nobody from those that can.

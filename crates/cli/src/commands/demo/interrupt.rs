@@ -4,7 +4,7 @@
 //! Non-guarantee: a process that is killed outright takes nothing away; the next start of the
 //! machine does, where its temporary directory is one.
 
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::{self, Permissions};
@@ -33,14 +33,12 @@ impl Watch {
 
 /// Takes `directory` away and ends the process when somebody wants an end.
 pub(super) fn watch(directory: &Path) -> Result<Watch, Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Failure::unwatched)?;
     let directory = directory.to_owned();
     let called = Arc::new(AtomicBool::new(false));
     // Noted by the handler itself: a program that the same Ctrl-C ended is not told of before.
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&called))
-            .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+        signal_hook::flag::register(signal, Arc::clone(&called)).map_err(Failure::unwatched)?;
     }
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {

@@ -65,7 +65,7 @@ fn execute(global: &Global, args: &ExecArgs, ahead: Option<Ahead>, output: &mut 
         return Ok(exit);
     }
     let ahead = ahead.map_or_else(|| begun_here(global), Ok)?;
-    let watch = watch()?;
+    let watch = Watch::begin().map_err(Failure::unwatched)?;
     let kernel = open::hurried(global, ahead, output)?;
     let root = Path::new(kernel.workspace().root().path());
     let call = Call::new("exec.own", arguments(args, root)?);
@@ -105,11 +105,6 @@ fn execute(global: &Global, args: &ExecArgs, ahead: Option<Ahead>, output: &mut 
 fn begun_here(global: &Global) -> Result<Ahead, Failure> {
     open::flush_running(global);
     Ahead::here(global)
-}
-
-fn watch() -> Result<Watch, Failure> {
-    Watch::begin()
-        .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))
 }
 
 /// One run, as the person asked for it.

@@ -2,12 +2,12 @@
 //! passes the same filters on its way as that of a command this process runs itself.
 
 use super::super::{open, outcome};
-use super::{Session, Target, arguments, report, watch};
+use super::{Session, Target, arguments, report};
 use crate::args::{ExecArgs, Global};
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
 use crate::place::Place;
-use crate::terminal::{Raw, size};
+use crate::terminal::{Raw, Watch, size};
 use airlock_kernel::{Front, Outcome};
 use airlock_sandbox::launch::Stdin;
 use airlock_service::{CallResult, Ends, Remote, Standing};
@@ -34,7 +34,7 @@ pub(super) fn execute(
         return Ok(None);
     };
     open::apply_color(&config);
-    let watch = watch()?;
+    let watch = Watch::begin().map_err(Failure::unwatched)?;
     let call = arguments(args, Path::new(&root))?;
     let session = Session {
         args,

@@ -136,8 +136,7 @@ struct Watch {
 
 impl Watch {
     fn begin(stop: Stop) -> Result<Self, Failure> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-            .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Failure::unwatched)?;
         let handle = signals.handle();
         let thread = std::thread::spawn(move || {
             for _ in signals.forever() {

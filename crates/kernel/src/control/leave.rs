@@ -32,16 +32,7 @@ static PASSPHRASE: ToolSpec = spec(
 
 static ALL: [&ToolSpec; 3] = [&STOP, &RENEW, &PASSPHRASE];
 
-/// Who does it, for somebody who called the tool and has its leave alone.
-fn doer(tool: &str) -> &'static str {
-    match tool {
-        "kernel.stop" => "`airlock kernel stop`",
-        "kernel.renew" => "the next command or server that finds other settings",
-        _ => "`airlock approvals passphrase`",
-    }
-}
-
-/// Whether a call says nothing and is told what everybody is, so that no secret can be in it.
+/// Whether a call says nothing and is told nothing, so that no secret can be in it.
 pub(crate) fn says_nothing(name: &str, arguments: &Value) -> bool {
     let empty = arguments.is_null() || arguments.as_object().is_some_and(Map::is_empty);
     empty && ALL.iter().any(|spec| spec.name == name)
@@ -66,10 +57,9 @@ impl Tool for Leave {
 
     fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let Nothing {} = arguments(value)?;
-        let by = doer(self.0.name);
-        Ok(Box::new(Ready(move || {
+        Ok(Box::new(Ready(|| {
             Ok(ToolOutput {
-                value: json!({ "done": false, "may_be_done_by": by }),
+                value: json!({}),
                 hidden: 0,
             })
         })))

@@ -76,7 +76,8 @@ impl Making {
 /// Where `path` leads: a regular file, or nothing yet.
 fn target(path: &Path) -> Result<PathBuf, WriteError> {
     // Whoever handed it over holds it open, and would not see what took its place.
-    if is_handed(path) {
+    let streams = ["/dev/stdout", "/dev/stderr"].map(Path::new);
+    if is_handed(path) || streams.contains(&path) {
         return Err(WriteError::Taken(ReadError::Special));
     }
     let is_link = match path.symlink_metadata() {

@@ -21,6 +21,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         "--release",
         "--package",
         "airlock-cli",
+        "--package",
+        "airlock-wasm-worker",
     ]))?;
     let mut command = cargo(&[
         "run",

@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
                 "run",
                 "--quiet",
                 "-p",
-                "airlock-plugin-wasm",
+                "airlock-wasm-worker",
                 "--example",
                 "call",
                 "--",

@@ -9,7 +9,8 @@ use airlock_plugin::{
     Callback, CallbackError, Execution, Grants, Host as _, Instance, Kind, LifecycleSettings,
     Manifest, Protocol, Reach, SandboxAsk, Start, Tier, ToolCall, WasmLimits,
 };
-use airlock_plugin_wasm::{Warm, WasmHost};
+use airlock_plugin_wasm::WasmHost;
+use airlock_wasm_worker::Warm;
 use measure::Samples;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -118,9 +119,9 @@ impl Raw {
 fn boxed(options: &Options, module: &[u8]) -> Result<Vec<Row>, Failure> {
     const CALL: &str = "Wasm: a whole call to a boxed worker, p50";
     const START: &str = "Wasm: start of a boxed plugin, code cached, p50";
-    let program = std::env::current_exe()?.with_file_name("airlock");
+    let program = std::env::current_exe()?.with_file_name("airlock-wasm");
     if !program.is_file() {
-        let why = "not built: cargo build --release --package airlock-cli";
+        let why = "not built: cargo build --release";
         return Ok(vec![
             Row::missing(CALL, "", why),
             Row::missing(START, "", why),
@@ -130,7 +131,7 @@ fn boxed(options: &Options, module: &[u8]) -> Result<Vec<Row>, Failure> {
     let path = home.path();
     std::fs::write(path.join("shout.wasm"), module)?;
     let program = program.canonicalize()?;
-    let host = WasmHost::boxed(program, vec!["wasm-worker".into()], &path.join("state"));
+    let host = WasmHost::boxed(program, Vec::new(), &path.join("state"));
     let instance = host.start(start(path, module)?)?;
     let call = call();
     if shout(&*instance, &call)? != json!("HELLO, WORLD") {

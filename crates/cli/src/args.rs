@@ -270,9 +270,6 @@ Files that were changed since stay as they are.")]
     /// Make one request over a connection of the kernel's, in its sandbox
     #[command(hide = true, after_help = "Example:\n  airlock request-worker")]
     RequestWorker,
-    /// Serve one Wasm plugin, in its sandbox
-    #[command(hide = true, after_help = "Example:\n  airlock wasm-worker")]
-    WasmWorker,
     /// Print the version and what this build can do
     #[command(after_help = "Example:
   airlock version --json")]

@@ -35,17 +35,18 @@ pub fn effective(asked: &WasmLimits) -> WasmLimits {
 /// Effective limits, as a worker is told them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Bounds {
-    pub(crate) fuel: u64,
-    pub(crate) deadline_millis: u64,
-    pub(crate) memory: u64,
-    pub(crate) tables: u32,
-    pub(crate) stack: u64,
-    pub(crate) instances: u32,
+#[doc(hidden)]
+pub struct Bounds {
+    pub fuel: u64,
+    pub deadline_millis: u64,
+    pub memory: u64,
+    pub tables: u32,
+    pub stack: u64,
+    pub instances: u32,
 }
 
 impl Bounds {
-    pub(crate) fn of(limits: &WasmLimits) -> Self {
+    pub fn of(limits: &WasmLimits) -> Self {
         Self {
             fuel: limits.fuel,
             deadline_millis: millis(limits.deadline),
@@ -56,7 +57,7 @@ impl Bounds {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Duration {
+    pub fn deadline(&self) -> Duration {
         Duration::from_millis(self.deadline_millis)
     }
 }

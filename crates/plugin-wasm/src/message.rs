@@ -15,18 +15,21 @@ use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+/// Which Airlock this is. Both ends are of one: they are built and installed apart.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Longest module or component.
-pub(crate) const MODULE_BYTES: usize = 16 * 1024 * 1024;
+pub const MODULE_BYTES: usize = 16 * 1024 * 1024;
 /// Longest code that is kept. What compiles to more is compiled at each start.
-pub(crate) const CODE_BYTES: usize = 24 * 1024 * 1024;
+pub const CODE_BYTES: usize = 24 * 1024 * 1024;
 /// Longest message.
-pub(crate) const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Most tools of one plugin.
-pub(crate) const TOOLS: usize = 256;
+pub const TOOLS: usize = 256;
 
 /// What a frame holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     Message,
     Module,
     Code,
@@ -62,7 +65,7 @@ impl Kind {
 /// What the host says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum ToWorker {
+pub enum ToWorker {
     Setup(Setup),
     Call(Order),
     /// The answer to what call `id` asked: the envelope a guest of the plain interface is given.
@@ -79,37 +82,40 @@ pub(crate) enum ToWorker {
 /// What holds for every call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Setup {
-    pub(crate) plugin: String,
-    pub(crate) sandbox: Option<String>,
-    pub(crate) configuration: Value,
-    pub(crate) bounds: Bounds,
+pub struct Setup {
+    pub plugin: String,
+    pub sandbox: Option<String>,
+    pub configuration: Value,
+    pub bounds: Bounds,
     /// Whether the host wants the code the worker makes.
-    pub(crate) wants_code: bool,
+    pub wants_code: bool,
 }
 
 /// One call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Order {
-    pub(crate) id: u32,
-    pub(crate) action: String,
-    pub(crate) tool: String,
+pub struct Order {
+    pub id: u32,
+    pub action: String,
+    pub tool: String,
     /// JSON, made by the host.
-    pub(crate) arguments: String,
-    pub(crate) session: Option<String>,
-    pub(crate) mode: Option<String>,
-    pub(crate) deadline_millis: u64,
-    pub(crate) max_output: usize,
+    pub arguments: String,
+    pub session: Option<String>,
+    pub mode: Option<String>,
+    pub deadline_millis: u64,
+    pub max_output: usize,
 }
 
 /// What the worker says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum FromWorker {
+pub enum FromWorker {
     /// Confined, with the engine that the digest stands for.
     Hello {
         engine: String,
+        /// Of which Airlock the worker is.
+        #[serde(default)]
+        version: String,
     },
     /// It could not confine itself, and read no plugin.
     Unconfined(String),
@@ -145,7 +151,7 @@ pub(crate) enum FromWorker {
 /// What a plugin is made as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Form {
+pub enum Form {
     Component,
     Module,
 }
@@ -153,7 +159,7 @@ pub(crate) enum Form {
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// JSON, as the guest made it.
     Value(String),
     /// The tool says that it failed.
@@ -165,7 +171,7 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// What the caller gets, whose call could take `deadline` and say `most` bytes.
-    pub(crate) fn read(self, deadline: Duration, most: usize) -> Result<Value, CallError> {
+    pub fn read(self, deadline: Duration, most: usize) -> Result<Value, CallError> {
         let wrong = |error: serde_json::Error| {
             CallError::Protocol(plain(&format!("what it answered is wrong: {error}")))
         };
@@ -184,23 +190,23 @@ impl Outcome {
 /// What a module answers: one of the two.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Envelope {
+pub enum Envelope {
     Ok(Value),
     Error(String),
 }
 
 /// Why the kernel did not do what a plugin asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Declined {
-    pub(crate) code: String,
-    pub(crate) message: String,
-    pub(crate) retryable: bool,
+pub struct Declined {
+    pub code: String,
+    pub message: String,
+    pub retryable: bool,
 }
 
 /// What the kernel answered, as it travels to the guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Replied {
+pub enum Replied {
     Ok(Value),
     Error(Declined),
 }
@@ -208,7 +214,7 @@ pub(crate) enum Replied {
 /// Why a guest gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Fault {
+pub enum Fault {
     #[error("it came to its limit of {}", .0.name())]
     Limit(Limit),
     #[error("it took too long")]
@@ -226,7 +232,7 @@ pub(crate) enum Fault {
 /// What can run out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Limit {
+pub enum Limit {
     Fuel,
     Memory,
     Tables,
@@ -235,7 +241,7 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Fuel => "fuel",
             Self::Memory => "memory",
@@ -248,7 +254,7 @@ impl Limit {
 
 impl Fault {
     /// As the caller is told, whose call could take `deadline` and say `most` bytes.
-    pub(crate) fn into_call_error(self, deadline: Duration, most: usize) -> CallError {
+    pub fn into_call_error(self, deadline: Duration, most: usize) -> CallError {
         match self {
             Self::Limit(limit) => CallError::Limit(limit.name()),
             Self::TimedOut => CallError::TimedOut(deadline),
@@ -263,7 +269,7 @@ impl Fault {
 /// How much a line of the log matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Level {
+pub enum Level {
     Debug,
     Info,
     Warn,
@@ -274,7 +280,7 @@ pub(crate) enum Level {
 const PLAIN_CHARS: usize = 1_000;
 
 /// `text`, which comes from a worker, without what a terminal would act on, and not too long.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let shown = text.chars().take(PLAIN_CHARS);
     shown
         .map(|char| if char.is_control() { ' ' } else { char })
@@ -282,7 +288,7 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 /// Reads one frame. None where the other side closed between frames.
-pub(crate) fn read_frame(input: &mut impl Read) -> io::Result<Option<(Kind, Vec<u8>)>> {
+pub fn read_frame(input: &mut impl Read) -> io::Result<Option<(Kind, Vec<u8>)>> {
     let mut head = [0; 5];
     let mut filled = 0;
     while let Some(rest) = head.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -308,7 +314,7 @@ pub(crate) fn read_frame(input: &mut impl Read) -> io::Result<Option<(Kind, Vec<
 }
 
 /// One frame as bytes. An error if `body` is longer than its kind may be.
-pub(crate) fn frame(kind: Kind, body: &[u8]) -> io::Result<Vec<u8>> {
+pub fn frame(kind: Kind, body: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(body.len())
         .ok()
         .filter(|_| body.len() <= kind.most())
@@ -321,12 +327,12 @@ pub(crate) fn frame(kind: Kind, body: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// A message as one frame.
-pub(crate) fn message(message: &impl Serialize) -> io::Result<Vec<u8>> {
+pub fn message(message: &impl Serialize) -> io::Result<Vec<u8>> {
     frame(Kind::Message, &serde_json::to_vec(message)?)
 }
 
 /// Writes one frame, in one call where the pipe has room.
-pub(crate) fn write(output: &mut impl Write, frame: &[u8]) -> io::Result<()> {
+pub fn write(output: &mut impl Write, frame: &[u8]) -> io::Result<()> {
     output.write_all(frame)?;
     output.flush()
 }

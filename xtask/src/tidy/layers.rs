@@ -28,6 +28,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("airlock-plugin-grpc", 4),
     ("airlock-plugin-mcp", 4),
     ("airlock-plugin-wasm", 4),
+    ("airlock-wasm-worker", 5),
     ("airlock-kernel", 5),
     ("airlock-service", 6),
     ("airlock-mcp", 6),

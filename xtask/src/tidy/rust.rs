@@ -24,7 +24,7 @@ const BANNED: &[(&str, &str)] = &[
 const RAW: &[&str] = &[
     "crates/sandbox/src/linux/sys/",
     "escape/src/probe/",
-    "crates/plugin-wasm/src/engine/trusted.rs",
+    "crates/wasm-worker/src/engine/trusted.rs",
     "crates/sdk/src/wasm/",
 ];
 

@@ -24,7 +24,6 @@ pub(crate) mod session;
 mod stage;
 mod tool;
 mod trust;
-mod wasm_worker;
 pub(crate) mod workflow;
 
 pub(crate) use exec::{Ahead, INTERNAL};
@@ -79,7 +78,6 @@ pub(crate) fn run(cli: Cli, ahead: Option<Ahead>, output: &mut Output) -> Ending
         Command::ScriptWorker => script_worker::run(),
         Command::FileWorker => file_worker::run(),
         Command::RequestWorker => request_worker::run(),
-        Command::WasmWorker => wasm_worker::run(),
         Command::Version => {
             version(output);
             Ok(0)

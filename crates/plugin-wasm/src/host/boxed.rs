@@ -27,7 +27,7 @@ const REGISTRY: &str = "wasm-workers";
 /// The program that serves plugins, started in a box each time.
 #[derive(Debug, Clone)]
 pub struct Boxed {
-    /// The executable, by its real absolute path. It must call [`crate::serve`] and nothing else.
+    /// The executable, by its real absolute path. It must call `serve` and nothing else.
     pub program: PathBuf,
     /// What it is given.
     pub arguments: Vec<OsString>,

@@ -4,7 +4,9 @@ use super::link::{Link, Spawn, Word};
 use super::log::Log;
 use crate::cache::CodeCache;
 use crate::limits::Bounds;
-use crate::message::{Form, FromWorker, Kind, Setup, TOOLS, ToWorker, frame, message, plain};
+use crate::message::{
+    Form, FromWorker, Kind, Setup, TOOLS, ToWorker, VERSION, frame, message, plain,
+};
 use airlock_core::Digest;
 use airlock_plugin::{StartError, ToolDescription, WasmLimits};
 use serde_json::Value;
@@ -118,9 +120,10 @@ impl Talk<'_> {
 
     fn hello(&self) -> Result<Digest, StartError> {
         match self.word()? {
-            Word::Message(FromWorker::Hello { engine }) => {
+            Word::Message(FromWorker::Hello { engine, version }) if version == VERSION => {
                 engine.parse().map_err(|_| out_of_turn())
             }
+            Word::Message(FromWorker::Hello { version, .. }) => Err(of_another(&version)),
             Word::Message(FromWorker::Unconfined(why) | FromWorker::Refused(why)) => {
                 Err(StartError::Confinement(plain(&why)))
             }
@@ -144,6 +147,13 @@ impl Talk<'_> {
             }
         }
     }
+}
+
+fn of_another(version: &str) -> StartError {
+    StartError::Confinement(format!(
+        "its worker is of version {:?}, and this is {VERSION}: install both of one version",
+        plain(version)
+    ))
 }
 
 fn out_of_turn() -> StartError {

@@ -9,11 +9,12 @@ use airlock_plugin::{Host, Hosts};
 use airlock_plugin_grpc::GrpcHost;
 use airlock_plugin_mcp::McpHost;
 use airlock_plugin_wasm::{Boxed, CodeCache, WasmHost};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The hidden command that serves one Wasm plugin.
-const WORKER: &str = "wasm-worker";
+/// The program that serves one Wasm plugin.
+const WORKER: &str = "airlock-wasm";
 
 /// The hosts there are, made when the first plugin is asked for, and the person's own settings.
 pub(in crate::commands) fn hosting(place: &Place) -> Hosting {
@@ -30,16 +31,31 @@ pub(in crate::commands) fn hosting(place: &Place) -> Hosting {
     .with_settings(Stored { config_home })
 }
 
-/// Wasm runs in this very program, if it can still be found where it was started from.
+/// Wasm runs in a program that lies beside this one.
 fn wasm(own: &Path, boxes: &Boxes) -> Option<Arc<dyn Host>> {
-    let program = std::env::current_exe().and_then(|path| path.canonicalize());
+    let Ok(program) = worker() else {
+        let nowhere = || {
+            let why = format!(
+                "the program `{WORKER}`, which serves Wasm plugins, is not beside `airlock` \
+                 (docs/wasm-plugins.md says how to build or install it)"
+            );
+            Err(io::Error::new(io::ErrorKind::NotFound, why))
+        };
+        return Some(Arc::new(WasmHost::new(nowhere, None)));
+    };
     let worker = Boxed {
-        program: program.ok()?,
-        arguments: vec![WORKER.into()],
+        program,
+        arguments: Vec::new(),
         state: own.to_owned(),
         launcher: boxes.launcher(),
     };
     // Without a cache plugins are compiled at each start, which is slower and nothing else.
     let cache = CodeCache::open(&own.join("code"), &own.join("code.key")).ok();
     Some(Arc::new(WasmHost::new(worker, cache)))
+}
+
+/// Where it really lies, links to this program followed.
+fn worker() -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?.canonicalize()?;
+    own.with_file_name(WORKER).canonicalize()
 }

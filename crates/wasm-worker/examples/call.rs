@@ -1,10 +1,10 @@
 //! Calls a tool of a plugin of one's own, without a kernel: what it asks of one is denied.
 //!
-//! `cargo run -p airlock-plugin-wasm --example call -- plugin.wasm TOOL ARGUMENTS`
+//! `cargo run -p airlock-wasm-worker --example call -- plugin.wasm TOOL ARGUMENTS`
 
 use airlock_core::ByteSize;
 use airlock_plugin::WasmLimits;
-use airlock_plugin_wasm::Warm;
+use airlock_wasm_worker::Warm;
 use std::error::Error;
 use std::io::Write;
 use std::time::Duration;

@@ -35,7 +35,7 @@ pub(crate) fn serve_if_started_for_it() {
         "fails" => Err(io::Error::other("no filter\u{1b}[2J here")),
         other => panic!("{other}"),
     };
-    let served = airlock_plugin_wasm::serve(io::stdin().lock(), io::stderr(), confine);
+    let served = airlock_wasm_worker::serve(io::stdin().lock(), io::stderr(), confine);
     std::process::exit(i32::from(served.is_err()));
 }
 

@@ -4,24 +4,18 @@ use crate::support::{World, ask, call_of, plugin, run};
 use airlock_plugin::{CallError, Host as _, Instance};
 use airlock_plugin_wasm::WasmHost;
 use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Only a program that calls `serve` and nothing else can be put in a box; this one is its example.
+/// Only a program that calls `serve` and nothing else can be put in a box.
 fn host(world: &World) -> WasmHost {
     WasmHost::boxed(program(), Vec::new(), &world.home.path().join("state"))
 }
 
-fn program() -> std::path::PathBuf {
-    // The example `worker` is built with the tests, next to them.
-    let own = std::env::current_exe().unwrap().canonicalize().unwrap();
-    let built = own.ancestors().nth(2).unwrap().join("examples/worker");
-    assert!(
-        built.exists(),
-        "`cargo test -p airlock-plugin-wasm` builds `{}`",
-        built.display()
-    );
-    built
+fn program() -> PathBuf {
+    let built = Path::new(env!("CARGO_BIN_EXE_airlock-wasm"));
+    built.canonicalize().unwrap()
 }
 
 fn started(text: &str) -> (World, Arc<dyn Instance>) {

@@ -12,7 +12,9 @@ mod warm;
 pub use warm::Warm;
 
 use crate::engine::{Context, FromHost, Guest, LoadError, Outside, Program, Runtime};
-use crate::message::{Fault, FromWorker, Kind, Level, Order, Setup, ToWorker, frame, read_frame};
+use airlock_plugin_wasm::message::{
+    Fault, FromWorker, Kind, Level, Order, Setup, ToWorker, VERSION, frame, read_frame,
+};
 use airlock_plugin::ToolDescription;
 use calls::{Calls, Voice};
 use std::io::{self, Read, Write};
@@ -64,7 +66,8 @@ pub fn serve(
         Err(error) => return Ok(voice.say(&FromWorker::Refused(error.to_string()))?),
     };
     let engine = runtime.fingerprint().to_string();
-    voice.say(&FromWorker::Hello { engine })?;
+    let version = VERSION.to_owned();
+    voice.say(&FromWorker::Hello { engine, version })?;
     let ticker = Ticker::new(runtime.clone())?;
     let Some(program) = load(&mut input, &voice, &setup, &runtime, &ticker)? else {
         return Ok(());

@@ -3,7 +3,7 @@
 use crate::support::{WIDE, World, ask, plugin};
 use airlock_core::ByteSize;
 use airlock_plugin::{CallError, StartError, WasmLimits};
-use airlock_plugin_wasm::Warm;
+use airlock_wasm_worker::Warm;
 use serde_json::json;
 use wasm_smith::{Config, Module};
 

@@ -2,7 +2,7 @@
 
 use super::ticker::Ticker;
 use super::{Context, Guest, Order, Outside, Program, Setup};
-use crate::message::{Fault, FromWorker, Level, Outcome, message, write};
+use airlock_plugin_wasm::message::{Fault, FromWorker, Level, Outcome, message, write};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -3,7 +3,7 @@
 use super::failure::{LoadError, fault};
 use super::guest::Guest;
 use super::{Context, Runtime, shape};
-use crate::message::{Declined, Fault, Level, Outcome, Replied, plain};
+use airlock_plugin_wasm::message::{Declined, Fault, Level, Outcome, Replied, plain};
 use airlock_plugin::ToolDescription;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentExportIndex, Func, InstancePre, Linker, Val};

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap();
     [&length.to_be_bytes()[..], &[kind], body].concat()
@@ -20,7 +22,12 @@ fn said(text: &str) -> Vec<u8> {
 }
 
 fn hello() -> Vec<u8> {
-    said(&format!(r#"{{"hello":{{"engine":"{}"}}}}"#, "0".repeat(64)))
+    hello_of(&format!(r#","version":"{VERSION}""#))
+}
+
+fn hello_of(version: &str) -> Vec<u8> {
+    let engine = "0".repeat(64);
+    said(&format!(r#"{{"hello":{{"engine":"{engine}"{version}}}}}"#))
 }
 
 fn ready() -> Vec<u8> {
@@ -100,7 +107,7 @@ fn nonsense_before_it_is_ready_is_an_error_and_the_worker_is_killed() {
         ("ready before hello", ready()),
         (
             "an engine that is no digest",
-            said(r#"{"hello":{"engine":"x"}}"#),
+            said(&format!(r#"{{"hello":{{"engine":"x","version":"{VERSION}"}}}}"#)),
         ),
         ("hello twice", [hello(), hello()].concat()),
         (
@@ -124,6 +131,24 @@ fn nonsense_before_it_is_ready_is_an_error_and_the_worker_is_killed() {
             .expect(case);
         assert!(matches!(refused, StartError::Ended(_)), "{case}: {refused}");
         assert_eq!(killed.load(SeqCst), 1, "{case}");
+    }
+}
+
+#[test]
+fn a_worker_of_another_version_is_not_used() {
+    for (version, shown) in [
+        (r#","version":"9.9.9""#, "of version \"9.9.9\","),
+        (r#","version":"9\u001b[2J""#, "of version \"9 [2J\","),
+        ("", "of version \"\","),
+    ] {
+        let killed = Arc::<AtomicU32>::default();
+        let refused = host(hello_of(version), true, &killed).start(world().what());
+        let Some(StartError::Confinement(why)) = refused.as_ref().err() else {
+            panic!("{version}: {:?}", refused.err());
+        };
+        assert!(why.contains(shown), "{why}");
+        assert!(why.ends_with("install both of one version"), "{why}");
+        assert_eq!(killed.load(SeqCst), 1, "{version}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the engine's errors mean.
 
-use crate::message::{Fault, Limit, plain};
+use airlock_plugin_wasm::message::{Fault, Limit, plain};
 use wasmtime::{Error, PoolConcurrencyLimitError, Trap};
 
 /// Why a plugin cannot be loaded.

@@ -9,7 +9,7 @@
 use super::failure::{LoadError, fault};
 use super::guest::{ARGUMENT_BYTES, Guest, NAME_BYTES};
 use super::{Context, Runtime};
-use crate::message::{Fault, Level, Outcome, plain};
+use airlock_plugin_wasm::message::{Fault, Level, Outcome, plain};
 use airlock_plugin::ToolDescription;
 use serde_json::json;
 use wasmtime::{

@@ -5,8 +5,8 @@
 
 use super::ticker::Ticker;
 use crate::engine::{Context, Guest, Outside, Program, Runtime};
-use crate::limits::{Bounds, effective};
-use crate::message::{Fault, Level, Outcome};
+use airlock_plugin_wasm::{Bounds, effective};
+use airlock_plugin_wasm::message::{Fault, Level, Outcome};
 use airlock_plugin::{CallError, ToolDescription, WasmLimits};
 use serde_json::Value;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What one call has: its limits, its meters, and its way out.
 
-use crate::limits::Bounds;
-use crate::message::{Fault, Level, Limit, Replied};
+use airlock_plugin_wasm::Bounds;
+use airlock_plugin_wasm::message::{Fault, Level, Limit, Replied};
 use std::sync::Arc;
 use std::time::Instant;
 use wasmtime::{ResourceLimiter, Result, Store, UpdateDeadline};

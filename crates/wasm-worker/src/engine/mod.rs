@@ -19,8 +19,8 @@ pub(crate) use failure::LoadError;
 pub(crate) use guest::{Guest, Outside};
 pub(crate) use trusted::FromHost;
 
-use crate::limits::Bounds;
-use crate::message::{CODE_BYTES, Fault, Form, Outcome, TOOLS};
+use airlock_plugin_wasm::Bounds;
+use airlock_plugin_wasm::message::{CODE_BYTES, Fault, Form, Outcome, TOOLS};
 use airlock_core::{Digest, Hashing};
 use airlock_plugin::ToolDescription;
 use std::hash::{Hash as _, Hasher};

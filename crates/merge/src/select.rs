@@ -69,26 +69,31 @@ impl Selection {
 
     pub(crate) fn select(&self, diff: &Diff) -> Result<Selected, MergeError> {
         self.check(diff)?;
-        let conflicts: BTreeSet<&TreePath> = diff.conflicts.iter().map(|one| &one.path).collect();
         let mut wanted: BTreeSet<&TreePath> = BTreeSet::new();
-        let mut selected = Selected::default();
+        let mut left: BTreeSet<&TreePath> = BTreeSet::new();
+        let conflicting = Conflicting::of(diff, self.overwrite);
         for change in &diff.changes {
             if !self.names(change) {
                 continue;
             }
-            let origin = origin(change);
-            let conflicting = [Some(&change.path), origin]
-                .into_iter()
-                .flatten()
-                .find(|path| conflicts.contains(path));
-            match conflicting {
-                Some(path) if !self.overwrite => selected.conflicts.push(path.clone()),
-                _ => {
-                    wanted.insert(&change.path);
-                }
+            match conflicting.conflict(change) {
+                Some(path) => left.insert(path),
+                None => wanted.insert(&change.path),
+            };
+        }
+        // What stands where one of their directories would come stays, and so they do.
+        for directory in directories_above(diff, &wanted) {
+            if let Some(path) = conflicting.conflict(directory) {
+                wanted.retain(|one| !within(one, &directory.path));
+                left.insert(path);
             }
         }
         let above = directories_above(diff, &wanted);
+        let above: BTreeSet<&TreePath> = above.iter().map(|change| &change.path).collect();
+        let mut selected = Selected {
+            conflicts: left.into_iter().cloned().collect(),
+            ..Selected::default()
+        };
         let mut targets: BTreeMap<TreePath, Target> = BTreeMap::new();
         for change in &diff.changes {
             let of_change = if wanted.contains(&change.path) {
@@ -225,6 +230,24 @@ fn hunks_of(change: &Change, chosen: &[usize]) -> Result<Source, MergeError> {
     })
 }
 
+/// What was changed in the real tree after the stage began; nothing that counts where it is to be
+/// merged over.
+struct Conflicting<'a>(BTreeSet<&'a TreePath>);
+
+impl<'a> Conflicting<'a> {
+    fn of(diff: &'a Diff, overwrite: bool) -> Self {
+        let conflicts = diff.conflicts.iter().filter(|_| !overwrite);
+        Self(conflicts.map(|one| &one.path).collect())
+    }
+
+    /// What of `change` conflicts: its path, or the one it had.
+    fn conflict(&self, change: &'a Change) -> Option<&'a TreePath> {
+        let paths = [Some(&change.path), origin(change)];
+        let mut paths = paths.into_iter().flatten();
+        paths.find(|path| self.0.contains(path))
+    }
+}
+
 /// Where a renamed change was.
 fn origin(change: &Change) -> Option<&TreePath> {
     match &change.kind {
@@ -242,11 +265,8 @@ fn within(path: &TreePath, directory: &TreePath) -> bool {
 }
 
 /// The directories that come with what is `wanted`: a file cannot come before the one it is in.
-fn directories_above<'a>(
-    diff: &'a Diff,
-    wanted: &BTreeSet<&'a TreePath>,
-) -> BTreeSet<&'a TreePath> {
-    let directories: BTreeMap<&Path, &TreePath> = diff
+fn directories_above<'a>(diff: &'a Diff, wanted: &BTreeSet<&'a TreePath>) -> Vec<&'a Change> {
+    let directories: BTreeMap<&Path, &Change> = diff
         .changes
         .iter()
         .filter(|change| {
@@ -257,11 +277,13 @@ fn directories_above<'a>(
                     ChangeKind::Added | ChangeKind::TypeChanged | ChangeKind::Renamed { .. }
                 )
         })
-        .map(|change| (change.path.as_path(), &change.path))
+        .map(|change| (change.path.as_path(), change))
         .collect();
     let above = wanted
         .iter()
         .flat_map(|path| path.as_path().ancestors().skip(1));
+    let above: BTreeSet<&Path> = above.collect();
+    let above = above.into_iter();
     above
         .filter_map(|path| directories.get(path).copied())
         .collect()

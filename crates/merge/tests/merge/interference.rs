@@ -400,6 +400,98 @@ fn the_mode_that_somebody_gave_a_directory_after_a_merge_survives_its_undo() {
     }
 }
 
+/// A directory of the stage, and what somebody else put in its place in the real tree.
+fn in_the_place(of: &str, theirs: &str) -> Project {
+    let project = Project::new();
+    project.write("d/kept", "kept");
+    project.write("f", "old");
+    let staged = project.staged();
+    match of {
+        "new" => put(&staged.join("place/x"), "ours"),
+        "deep" => put(&staged.join("place/in/between/x"), "ours"),
+        "there before" => put(&staged.join("d/e/x"), "ours"),
+        "was a file" => {
+            std::fs::remove_file(staged.join("f")).unwrap();
+            put(&staged.join("f/x"), "ours");
+        }
+        other => panic!("{other}"),
+    }
+    put(&staged.join("beside"), "ours");
+    let place = project.root.join(match of {
+        "there before" => "d",
+        "was a file" => "f",
+        _ => "place",
+    });
+    if place.is_dir() {
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+    match theirs {
+        "file" => put(&place, "theirs"),
+        "link" => {
+            let _was_a_file = std::fs::remove_file(&place);
+            crate::project::link(&place, "elsewhere");
+        }
+        other => panic!("{other}"),
+    }
+    project
+}
+
+#[test]
+fn what_stands_where_a_directory_would_come_stays_and_so_does_what_is_in_that() {
+    for of in ["new", "deep", "there before", "was a file"] {
+        for theirs in ["file", "link"] {
+            let project = in_the_place(of, theirs);
+            let before = project.snapshot();
+            let merged = project.merge("m1", &Selection::default()).unwrap();
+            let left = merged.entries.iter();
+            let left = left.filter(|one| matches!(one.result, EntryOutcome::Conflict { .. }));
+            assert_eq!(left.count(), 1, "{of} {theirs}: {merged:?}");
+            let mut after = project.snapshot();
+            assert!(after.remove(Path::new("beside")).is_some(), "{of} {theirs}");
+            assert_eq!(after, before, "{of} {theirs}");
+            no_litter(&project);
+        }
+    }
+}
+
+#[test]
+fn whoever_names_what_is_in_such_a_directory_does_not_get_it_either() {
+    for (of, name) in [
+        ("new", "place/x"),
+        ("deep", "place/in/between/x"),
+        ("there before", "d/e/x"),
+        ("was a file", "f/x"),
+    ] {
+        for exactly in [false, true] {
+            let project = in_the_place(of, "file");
+            let before = project.snapshot();
+            let selection = Selection {
+                paths: Some(vec![Path::new(name).into()]),
+                exactly,
+                ..Selection::default()
+            };
+            let merged = project.merge("m1", &selection).unwrap();
+            assert!(
+                conflicts(&merged) && !merged.entries.is_empty(),
+                "{of}: {merged:?}"
+            );
+            assert_eq!(project.snapshot(), before, "{of}");
+        }
+        // Who wants it over theirs gets all of it.
+        let project = in_the_place(of, "file");
+        let selection = Selection {
+            overwrite: true,
+            ..Selection::default()
+        };
+        let merged = project.merge("m1", &selection).unwrap();
+        assert!(merged.is_complete(), "{of}: {merged:?}");
+        assert_eq!(
+            held(&project.root.join(name)),
+            Held::File(0o644, b"ours".to_vec())
+        );
+    }
+}
+
 /// A hostile process turns a directory on the way into a link to somewhere else.
 #[test]
 fn nothing_outside_the_tree_is_ever_written() {

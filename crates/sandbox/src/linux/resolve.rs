@@ -259,14 +259,19 @@ impl Denied {
     fn of(launch: &Launch) -> Self {
         let mounts = launch.plan.mounts();
         let mut denied = Self::default();
-        for denial in launch.plan.denials() {
+        let by_link = by_links(launch);
+        for denial in launch.plan.denials().iter().chain(&by_link) {
             let root = denial.target.root();
             let met = |mount: &HostPath| mount.holds(&root) || root.holds(mount);
             let writes = denial.extent == Extent::Writing;
             let matters = |(mount, access): (&&HostPath, &Access)| {
                 met(mount) && (!writes || *access > Access::Read)
             };
-            if mounts.iter().any(matters) {
+            // Nobody writes to what is seen of the system.
+            let mut system = launch.base.system.iter();
+            let of_system =
+                |entry: &SystemEntry| matches!(entry, SystemEntry::Existing(path) if met(path));
+            if mounts.iter().any(matters) || (!writes && system.any(of_system)) {
                 denied.add(denial, launch);
                 // A mount covers one name: what lies deeper could be moved from beneath it, and found
                 // under another name by the next sandbox.
@@ -282,15 +287,17 @@ impl Denied {
         if !denied.brokered.is_empty() {
             denied.brokered.clone_from(&denied.all);
         }
-        denied.leave_out_covered();
+        denied.leave_out_covered(&launch.base.masks);
         denied
     }
 
-    /// What lies in a hidden directory is hidden with it, and is not there to mount on.
-    fn leave_out_covered(&mut self) {
-        let directories: Vec<HostPath> = self
-            .hidden
-            .iter()
+    /// What lies in a hidden directory is hidden with it, and is not there to mount on. What is hidden
+    /// of the system is hidden from everybody.
+    fn leave_out_covered(&mut self, of_system: &[Mask]) {
+        let by_all = |mask: &Mask| of_system.iter().any(|one| one.path() == mask.path());
+        self.hidden.retain(|mask| !by_all(mask));
+        let hidden = self.hidden.iter().chain(of_system);
+        let directories: Vec<HostPath> = hidden
             .filter(|mask| matches!(mask, Mask::Directory(_)))
             .map(|mask| mask.path().clone())
             .collect();
@@ -323,6 +330,29 @@ impl Denied {
             (Err(_), _) => self.brokered.push(denial.clone()),
         }
     }
+}
+
+/// What denials of names that lead through a link of the system, such as `/lib`, mean where it leads.
+fn by_links(launch: &Launch) -> Vec<Denial> {
+    let links = launch.base.system.iter().filter_map(|entry| match entry {
+        SystemEntry::Link { path, target } => {
+            let to = path.as_path().parent()?.join(target);
+            Some((path, HostPath::new(&to).ok()?))
+        }
+        SystemEntry::Existing(_) => None,
+    });
+    let through = links.flat_map(|(link, to)| {
+        let denials = launch.plan.denials().iter();
+        let denials = denials.filter(move |denial| link.holds(&denial.target.root()));
+        denials.flat_map(move |denial| {
+            let targets = denial.target.moved(link, &to).into_iter();
+            targets.map(|target| Denial {
+                target,
+                extent: denial.extent,
+            })
+        })
+    });
+    through.collect()
 }
 
 /// Whether a directory between what is denied and `mount`, which is writable, could get another name.

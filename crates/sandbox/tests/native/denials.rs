@@ -124,6 +124,43 @@ fn an_exact_denial_holds_whether_the_path_is_there_or_not() {
 }
 
 #[test]
+fn a_denial_of_what_every_sandbox_sees_of_the_system_holds() {
+    let place = Place::new();
+    let release = [
+        "cat /usr/lib/os-release",
+        "cat /etc/os-release",
+        "cat /lib/os-release",
+    ];
+    let mut sandbox = place.start();
+    for script in &release[..2] {
+        assert!(sh(&mut sandbox, script).contains("VERSION"), "{script}");
+    }
+    for denied in [
+        "/usr/lib/os-release",
+        "/usr/lib/os-*",
+        "/lib/os-release",
+        "/lib/os-*",
+        "/usr/lib/**/os-release",
+    ] {
+        let mut sandbox = denying(&place, &[denied]);
+        for script in release {
+            let ran = run(&mut sandbox, &command(&["sh", "-c", script]));
+            assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{denied}: {script}");
+            assert!(!ran.text().contains("VERSION"), "{denied}: {script}");
+        }
+    }
+    let launch = place.launch(|plan| plan.deny("/usr/share").deny("/etc/ld.so.conf.d"));
+    let mut sandbox = start(launch).unwrap();
+    for script in ["ls /usr/share", "ls /usr/share/doc"] {
+        let ran = run(&mut sandbox, &command(&["sh", "-c", script]));
+        assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{script}");
+    }
+    // What nobody sees anyway stays so.
+    let launch = place.launch(|plan| plan.deny("/etc/shadow").deny("/root").deny("/usr/no/such"));
+    assert_eq!(sh(&mut start(launch).unwrap(), "echo there"), "there\n");
+}
+
+#[test]
 fn a_denial_inside_another_is_no_hindrance() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("tree/keys/old")).unwrap();

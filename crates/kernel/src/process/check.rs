@@ -22,7 +22,7 @@ use super::failure::ProcessFailure;
 use super::files::is_draft;
 use super::git::is_of_commit;
 use super::ran::PutBack;
-use crate::beneath::Root;
+use crate::beneath::{OpenError, Root};
 use crate::kernel::Kernel;
 use crate::phases::{After, Held};
 use crate::policy_store::PolicyInForce;
@@ -44,6 +44,7 @@ use airlock_sanitise::Sanitiser;
 use serde_json::json;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The most paths that are judged, some 130 bytes each: a run that touches more is taken back.
@@ -85,6 +86,8 @@ struct Objection {
     reason: String,
     /// Whether a rule says so, or only none allows it.
     explicit: bool,
+    /// Whether that rule says no, and not that a person is to be asked.
+    denies: bool,
 }
 
 type Denied = BTreeMap<TreePath, Objection>;
@@ -217,6 +220,7 @@ impl<'a> Changes<'a> {
     /// Keeps what must be as it is afterwards. A run that was never judged is judged first.
     pub(super) fn begin(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
         self.settle(stage)?;
+        self.check_way(stage)?;
         let touched = stage.touched(self.most)?;
         if touched.is_empty() {
             return self.begin_untouched(stage);
@@ -229,7 +233,61 @@ impl<'a> Changes<'a> {
     /// The same for a stage that differs from the real tree in nothing, and has not been out of the
     /// caller's hands since that was found.
     pub(super) fn begin_untouched(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
+        self.check_way(stage)?;
         self.keep(stage, &[], true)
+    }
+
+    /// That the directories may be made which what was decided on will need. Nothing ran yet: later
+    /// they would be put back, and what was moved into them lost.
+    fn check_way(&self, stage: &Stage) -> Result<(), ProcessFailure> {
+        let above = |path: &WorkspacePath| {
+            let above = Path::new(path.as_str()).ancestors().skip(1);
+            let above = above.filter_map(|path| WorkspacePath::new(path.to_str()?).ok());
+            above.collect::<Vec<_>>()
+        };
+        let all: BTreeSet<WorkspacePath> = self.decided.iter().flat_map(above).collect();
+        let missing = |root: &Root, path: &WorkspacePath| {
+            let opened = root.open_directory(path.as_str());
+            matches!(opened, Err(OpenError::NotFound))
+        };
+        let mut all = all
+            .iter()
+            .filter(|path| missing(self.root, path))
+            .peekable();
+        if all.peek().is_none() {
+            return Ok(());
+        }
+        self.look_through(stage);
+        let mut request = self.changing("fs.write")?;
+        for path in all {
+            let there = self.seen.borrow().as_ref().map(|seen| !missing(seen, path));
+            if there.unwrap_or_default() {
+                continue;
+            }
+            become_one(&mut request, syscall("fs.write")?, Some(0));
+            request.paths = vec![path.clone().into()];
+            if let Some(objection) = self.judge(&request).filter(|objection| objection.denies) {
+                return Err(ProcessFailure::Way {
+                    directory: sanitise_path(path.as_str()),
+                    why: objection.reason,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A request of this caller's, whose paths are still to come.
+    fn changing(&self, name: &str) -> Result<Request, ProcessFailure> {
+        let mut request = Request::new(syscall(name)?, Tier::Process, self.caller.clone());
+        request.template.clone_from(&self.template);
+        Ok(request)
+    }
+
+    /// Whether `path` is a directory that what was decided on is in.
+    fn is_on_the_way(&self, path: &TreePath) -> bool {
+        let decided = self.decided.iter();
+        let mut decided = decided.map(|decided| Path::new(decided.as_str()));
+        decided.any(|decided| decided.starts_with(path.as_path()))
     }
 
     fn keep(
@@ -387,8 +445,7 @@ impl<'a> Changes<'a> {
 
     /// Every touched path that this caller might not change so.
     fn denied(&self, touched: &[Touched]) -> Result<Denied, ProcessFailure> {
-        let mut request = Request::new(syscall("fs.write")?, Tier::Process, self.caller.clone());
-        request.template.clone_from(&self.template);
+        let mut request = self.changing("fs.write")?;
         let mut denied = Denied::new();
         let mut standing: Option<&TreePath> = None;
         // What is in a directory comes right after it, so from the end: all of a chain of them goes
@@ -396,9 +453,12 @@ impl<'a> Changes<'a> {
         for one in touched.iter().rev() {
             let holds = standing.is_some_and(|next| is_beneath(next, &one.path));
             let objection = self.objection(&mut request, one)?;
-            // A directory stands with what may be in it, unless something is against itself.
+            // A directory stands with what may be in it, unless something is against itself. Whoever
+            // was asked about what is in it was asked about it, too.
             let stands = |objection: &Objection| {
-                holds && one.touch == Touch::Made && !one.over && !objection.explicit
+                let is_new = one.touch == Touch::Made && !one.over;
+                let asked = || !objection.denies && self.is_on_the_way(&one.path);
+                holds && is_new && (!objection.explicit || asked())
             };
             match objection.filter(|objection| !stands(objection)) {
                 Some(objection) => {
@@ -458,6 +518,7 @@ impl<'a> Changes<'a> {
                 change,
                 reason: format!("capability `{capability}` is not granted: {gate}"),
                 explicit,
+                denies: explicit,
             });
         }
         let seen = self.seen.borrow();
@@ -523,8 +584,7 @@ impl<'a> Changes<'a> {
             max_entries: self.most,
             ..DiffOptions::default()
         };
-        let mut request = Request::new(moving, Tier::Process, self.caller.clone());
-        request.template.clone_from(&self.template);
+        let mut request = self.changing(moving.name())?;
         request.tool = Some(moving.name().into());
         for change in stage.diff(&options)?.changes {
             let ChangeKind::Renamed { from } = &change.kind else {
@@ -563,8 +623,7 @@ impl<'a> Changes<'a> {
         aside: &Aside,
         denied: &mut Denied,
     ) -> Result<(), ProcessFailure> {
-        let mut request = Request::new(syscall("fs.delete")?, Tier::Process, self.caller.clone());
-        request.template.clone_from(&self.template);
+        let mut request = self.changing("fs.delete")?;
         let there: BTreeSet<&TreePath> = touched.iter().map(|one| &one.path).collect();
         for path in aside.paths().filter(|path| !there.contains(path)) {
             if stage.is_as_kept(path, aside)? {
@@ -599,6 +658,7 @@ fn unjudgeable(change: &'static str, reason: &str) -> Objection {
         change,
         reason: reason.to_owned(),
         explicit: true,
+        denies: true,
     }
 }
 
@@ -675,14 +735,17 @@ fn objection(change: &'static str, decision: &Decision) -> Objection {
         .collect();
     // The state a session is in says what may be written, not what may lie about: what git ignores
     // is free, and a directory stands with what may be in it.
-    let explicit = decision.contributions.iter().any(|one| {
-        matches!(one.opinion, Opinion::Deny | Opinion::RequireReview)
-            && one.layer != Layer::Default
-            && !one.rule.starts_with("phases/")
-    });
+    let says = |opinions: &[Opinion]| {
+        decision.contributions.iter().any(|one| {
+            opinions.contains(&one.opinion)
+                && one.layer != Layer::Default
+                && !one.rule.starts_with("phases/")
+        })
+    };
     Objection {
         change,
-        explicit,
+        explicit: says(&[Opinion::Deny, Opinion::RequireReview]),
+        denies: says(&[Opinion::Deny]),
         reason: if reasons.is_empty() {
             format!("no rule allows `{change}` here")
         } else {

@@ -5,7 +5,7 @@ use crate::phases::Held;
 use crate::some_caller::some_caller;
 use crate::{Clock, DEFAULT_OUTPUT_BYTES, Kernel, KernelConfig, Lifetime};
 use airlock_audit::{EventType, Filter};
-use airlock_core::{ActionId, Request, Syscall, Tier};
+use airlock_core::{ActionId, Request, Syscall, Tier, WorkspacePath};
 use airlock_sandbox::stage::{Claim, Stage, Stages};
 use rustix::fs::{Mode, OFlags};
 use std::fs;
@@ -89,6 +89,29 @@ impl Place {
         judged.put_back.into_iter().map(|one| one.path).collect()
     }
 
+    /// Has an agent's call that was decided on for `path` write there; gives what was put back, or why
+    /// nothing was done.
+    fn write(&self, stage: &Stage, path: &str) -> Result<Vec<String>, String> {
+        let policy = self.kernel.policy();
+        let enforcer = self.kernel.enforcer().snapshot();
+        let syscall = Syscall::parse("fs.write").unwrap();
+        let mut request = Request::new(syscall, Tier::Process, some_caller("agent"));
+        request.caller.user = self.kernel.user().clone();
+        request.paths.push(WorkspacePath::new(path).unwrap().into());
+        let (kernel, action) = (&self.kernel, Kernel::next_action());
+        let held = Held::default();
+        let changes = Changes::new(kernel, &policy, &enforcer, &request, &action, held);
+        let aside = changes
+            .begin(stage)
+            .map_err(|failure| failure.to_string())?;
+        std::thread::sleep(Duration::from_millis(30));
+        let file = stage.layers().upper.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "ours\n").unwrap();
+        let judged = changes.end(stage, aside, |_| Ok(())).unwrap();
+        Ok(judged.put_back.into_iter().map(|one| one.path).collect())
+    }
+
     /// What the log says was put back of the run of `action`, which was cut off.
     fn recorded(&self, action: &ActionId) -> Vec<String> {
         self.kernel.log().flush().unwrap();
@@ -146,6 +169,48 @@ fn a_draft_that_a_worker_left_is_nobodys_change() {
         assert_eq!(told, [".airlock-98-0"]);
         assert_eq!(names(&stage), [Path::new("mine")]);
     }
+}
+
+#[test]
+fn who_was_asked_about_a_file_was_asked_about_the_directories_it_needs() {
+    let place = Place::new();
+    let (stage, _claim) = place.stage();
+    // A person looks at what agents and editors obey, and at the directory itself.
+    let told = place.run_of("agent", &stage, false, |upper| {
+        fs::create_dir(upper.join(".vscode")).unwrap();
+        fs::write(upper.join(".vscode/tasks.json"), "{}").unwrap();
+    });
+    assert_eq!(told, [".vscode", ".vscode/tasks.json"]);
+    let deep = "vendor/.vscode/tasks.json";
+    assert_eq!(place.write(&stage, deep), Ok(Vec::new()));
+    assert_eq!(
+        names(&stage).last().map(PathBuf::as_path),
+        Some(Path::new(deep))
+    );
+    // In a directory that is there by now, too.
+    assert_eq!(
+        place.write(&stage, "vendor/.vscode/launch.json"),
+        Ok(Vec::new())
+    );
+}
+
+#[test]
+fn where_a_directory_would_be_put_back_nothing_is_begun() {
+    let place = Place::new();
+    let (stage, _claim) = place.stage();
+    let refused = place
+        .write(&stage, ".airlock/adapters/one.yaml")
+        .unwrap_err();
+    let begins = "the directory `.airlock` would have to be made for it, and may not be: ";
+    assert!(refused.starts_with(begins), "{refused}");
+    assert!(refused.contains("built-in/policy-files"), "{refused}");
+    assert_eq!(names(&stage), Vec::<PathBuf>::new());
+    // One that is there needs nobody's leave.
+    fs::create_dir(place.outer.path().join("w/.airlock")).unwrap();
+    assert_eq!(
+        place.write(&stage, ".airlock/adapters/one.yaml"),
+        Ok(Vec::new())
+    );
 }
 
 /// Makes directories one in another until no path reaches the last.

@@ -88,6 +88,14 @@ pub enum ProcessFailure {
     /// Files were not changed.
     #[error(transparent)]
     Files(Refusal),
+    /// A directory would have to be made for it that may not be made.
+    #[error("the directory `{directory}` would have to be made for it, and may not be: {why}")]
+    Way {
+        /// The directory.
+        directory: String,
+        /// Who says so.
+        why: String,
+    },
     /// The stage cannot be used.
     #[error("{what}")]
     Stage {
@@ -174,6 +182,7 @@ impl ProcessFailure {
             Self::Files(refusal) => refusal.code(),
             Self::Unavailable { .. } => "tool_unavailable",
             Self::Output(_) => "output_not_understood",
+            Self::Way { .. } => "directory_denied",
             Self::Stage { busy: true, .. } => "stage_busy",
             Self::Stage { busy: false, .. } => "stage_failed",
             Self::ChangedSince { .. } => "stage_changed",
@@ -212,6 +221,10 @@ impl ProcessFailure {
                 "`airlock doctor` says what this machine lacks and how to get it"
             }
             Self::Unsupported => "Airlock runs programs on Linux only, for now",
+            Self::Way { .. } => {
+                "make the directory yourself, or use one that is there: \
+                 `airlock policy explain fs.write --path DIRECTORY` says what denies it"
+            }
             Self::Stage { busy: true, .. } => {
                 "wait for the other command, or use another `--stage`"
             }

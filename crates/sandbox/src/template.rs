@@ -5,7 +5,7 @@ use crate::seccomp::Profile;
 use airlock_core::{ByteSize, Span};
 
 /// Whether a template has a network at all. Which hosts is for the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reach {
     /// Nothing.
     None,
@@ -14,7 +14,7 @@ pub enum Reach {
 }
 
 /// A built-in template. A plan starts from one and can only be narrowed.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Template {
     /// Its name in policies.
     pub name: &'static str,

@@ -9,7 +9,7 @@ use crate::measure::{self, Samples, median_ratio};
 use crate::table::Row;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const BWRAP_WANTED: &str = "at most 1.5 x";
 const BWRAP_MOST: f64 = 1.5;
@@ -167,7 +167,12 @@ pub(super) fn once(command: &mut Command) -> Result<(), Failure> {
     Err(Failure::new(format!("{}, {said}", output.status)))
 }
 
-fn timed(run: &mut dyn FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
+/// What a run leaves to be done: namespaces that end, and a kernel's next sandbox. It is not to be in
+/// the time of whoever comes next.
+const AFTERMATH: Duration = Duration::from_millis(30);
+
+fn undisturbed(run: &mut dyn FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
+    std::thread::sleep(AFTERMATH);
     let start = Instant::now();
     run()?;
     Ok(measure::nanos(start.elapsed()))
@@ -185,9 +190,9 @@ fn beside_bwrap(
         (ours.run)()?;
     }
     for _ in 0..times.quick {
-        theirs.push(timed(&mut || once(peer))?);
+        theirs.push(undisturbed(&mut || once(peer))?);
         for (ours, found) in ours.iter_mut().zip(&mut found) {
-            found.push(timed(&mut ours.run)?);
+            found.push(undisturbed(&mut ours.run)?);
         }
     }
     let rows = ours.iter().zip(found).map(|(ours, found)| {
@@ -233,9 +238,9 @@ fn beside_slow(
     let mut found = vec![Vec::new(); ours.len()];
     let mut theirs = Vec::new();
     for _ in 0..times.slow {
-        theirs.push(timed(&mut || once(&mut command))?);
+        theirs.push(undisturbed(&mut || once(&mut command))?);
         for (ours, found) in ours.iter_mut().zip(&mut found) {
-            found.push(timed(&mut ours.run)?);
+            found.push(undisturbed(&mut ours.run)?);
         }
     }
     let rows = ours.iter().zip(found).map(|(ours, found)| {

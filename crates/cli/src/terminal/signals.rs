@@ -7,7 +7,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::Builder;
 
 /// What is known of the command and of what was sent to it.
 #[derive(Default)]
@@ -23,23 +24,46 @@ struct Shared {
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     handle: Handle,
+    /// Those that came, until somebody attends to them.
+    signals: Mutex<Option<Signals>>,
 }
 
 impl Watch {
     /// Begins to watch.
     pub(crate) fn begin() -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGWINCH])?;
+        let watch = Self::from_afar()?;
+        watch.attend()?;
+        Ok(watch)
+    }
+
+    /// Keeps the person's signals from ending this process. They wait until they are attended to: a
+    /// command that is over before that needs no thread for them.
+    pub(crate) fn from_afar() -> io::Result<Self> {
+        let signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGWINCH])?;
+        Ok(Self {
+            shared: Arc::default(),
+            handle: signals.handle(),
+            signals: Mutex::new(Some(signals)),
+        })
+    }
+
+    /// Passes on what came, and what comes from now on.
+    pub(crate) fn attend(&self) -> io::Result<()> {
+        let waiting = self.signals.lock();
+        let Some(mut signals) = waiting.unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(());
+        };
         if !ignored_from_the_start(SIGHUP) {
             signals.add_signal(SIGHUP)?;
         }
-        let shared = Arc::new(Shared::default());
-        let (handle, own) = (signals.handle(), Arc::clone(&shared));
-        std::thread::spawn(move || {
+        let own = Arc::clone(&self.shared);
+        let thread = Builder::new().name("signals".to_owned());
+        let thread = thread.spawn(move || {
             for signal in signals.forever() {
                 own.take(signal);
             }
         });
-        Ok(Self { shared, handle })
+        thread.map(drop)
     }
 
     /// The command can be steered from now on.

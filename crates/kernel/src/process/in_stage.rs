@@ -8,7 +8,7 @@ use super::ran::Ran;
 use super::run::Ground;
 use super::stages::{self, StageHold};
 use super::streams::Attached;
-use super::warm::{Granted, Kept};
+use super::warm::{Granted, Kept, Warm};
 use crate::asking::stage_digest;
 use airlock_core::{Caller, Peer};
 use airlock_sandbox::launch::Command;
@@ -50,14 +50,11 @@ impl InStage<'_, '_, '_> {
             Staging::Session | Staging::None => return Err(ProcessFailure::NoMachine),
         };
         let granted = Granted::of(planned, changes.caller());
-        let kept = warm.and_then(|warm| warm.take(&name, &granted));
-        // One that stands in the stage has seen other runs, which may have left something in its home
-        // or its temporary directory; and what it would write stays.
         let alone = planned.job.is_evidence(changes.caller());
-        let kept = kept.filter(|_| !planned.trial && !alone);
-        let kept = kept.filter(|kept| kept.sandbox.state() == State::Running);
-        let kept = kept.and_then(Kept::of_now);
-        let standing = match kept {
+        if let Some(warm) = warm {
+            planned.reach(warm, changes.caller());
+        }
+        let standing = match planned.kept.take() {
             Some(kept) => Standing {
                 sandbox: kept.sandbox,
                 stage: kept.stage,
@@ -180,6 +177,26 @@ impl InStage<'_, '_, '_> {
             what: "runs in the stage end faster than they can be judged".to_owned(),
             busy: true,
         })
+    }
+}
+
+impl Planned {
+    /// Takes the sandbox that stands in its stage, if that serves it. Nobody else may use the stage by
+    /// then.
+    pub(crate) fn reach(&mut self, warm: &Warm, caller: &Caller) {
+        let Staging::Stage(name) = &self.job.staging else {
+            return;
+        };
+        if self.kept.is_some() {
+            return;
+        }
+        let kept = warm.take(name, &Granted::of(self, caller));
+        // One that stands in the stage has seen other runs, which may have left something in its home
+        // or its temporary directory; and what it would write stays.
+        let alone = self.job.is_evidence(caller);
+        let kept = kept.filter(|_| !self.trial && !alone);
+        let kept = kept.filter(|kept| kept.sandbox.state() == State::Running);
+        self.kept = kept.and_then(Kept::of_now);
     }
 }
 

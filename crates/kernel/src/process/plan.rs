@@ -59,6 +59,9 @@ pub(crate) struct Planned {
     /// The sandbox, once it is begun.
     #[cfg(target_os = "linux")]
     pub(super) starting: Option<super::start::Starting>,
+    /// One that stood in its stage and serves it as of now.
+    #[cfg(target_os = "linux")]
+    pub(super) kept: Option<super::warm::Kept>,
 }
 
 /// The digest of what a stage has to hold; none is of a stage that holds nothing.
@@ -110,6 +113,8 @@ impl Planned {
             trial: false,
             #[cfg(target_os = "linux")]
             starting: None,
+            #[cfg(target_os = "linux")]
+            kept: None,
         })
     }
 

@@ -13,6 +13,7 @@ use airlock_core::{Caller, Digest, Request};
 use airlock_policy::Imposed;
 use airlock_sandbox::{Plan, Template, View};
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash as _, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many plans are remembered.
@@ -111,8 +112,26 @@ pub(super) struct Made {
 
 impl Made {
     pub(super) fn new(plan: Plan) -> Self {
-        let digest = Digest::of(format!("{plan:?}").as_bytes());
+        let mut all = Spelt::default();
+        plan.hash(&mut all);
+        let digest = Digest::of(&all.0);
         Self { plan, digest }
+    }
+}
+
+/// What a value hashes, byte by byte: strings and lists say where they end, so that no two values are
+/// spelt alike.
+#[derive(Default)]
+struct Spelt(Vec<u8>);
+
+impl Hasher for Spelt {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Nobody asks: the bytes are what is wanted.
+    fn finish(&self) -> u64 {
+        0
     }
 }
 

@@ -167,6 +167,8 @@ impl Warm {
         let thread = thread.spawn(move || {
             // One that cannot be raised now is raised when it is needed, and failure told then.
             if let Some((sandbox, stage, claim)) = raise() {
+                // What raising its walls looked up, before there is a command that would wait for it.
+                sandbox.control().forget();
                 let kept = Kept {
                     granted: granted.unused(),
                     sandbox,

@@ -12,7 +12,7 @@ use crate::plugins::Unheld;
 use crate::policy_store::PolicyInForce;
 use crate::process::{
     Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, PutBack, Ran,
-    Within, view,
+    Warm, Within, view,
 };
 use crate::results;
 use crate::sanitise::{Clean, unusable};
@@ -119,13 +119,11 @@ impl Kernel {
         trail: &mut Trail<'_>,
     ) -> Result<Result<Option<Planned>, ToolFailure>, Outcome> {
         let (request, decision) = (&valid.request, &ruling.decision);
-        let planned = self.plan(policy, valid, ruling, Look::Later);
+        let mut planned = self.plan(policy, valid, ruling, Look::Later);
         // What cannot be planned was attempted all the same, and fails after its record.
         let attempt = trail.begin_attempt(request, decision, planned.as_ref().ok())?;
-        if let (Ok(Some(planned)), Some(warm)) = (&planned, self.warm())
-            && let Some(stage) = planned.stage()
-        {
-            warm.forget(stage);
+        if let (Ok(Some(planned)), Some(warm)) = (&mut planned, self.warm()) {
+            make_ready(planned, warm, valid);
         }
         let machine = valid.machine.as_ref().or(self.machine());
         let holds = match &planned {
@@ -526,6 +524,22 @@ fn unheld(why: &Unheld) -> ToolFailure {
         fix: Unheld::FIX,
     }
 }
+
+/// Does what there is to do before a program can be started, while its record is on its way.
+#[cfg(target_os = "linux")]
+fn make_ready(planned: &mut Planned, warm: &Warm, valid: &Valid) {
+    if valid.within.is_some() {
+        return;
+    }
+    if valid.turn.has_come() {
+        planned.reach(warm, &valid.request.caller);
+    } else if let Some(stage) = planned.stage() {
+        warm.forget(stage);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn make_ready(_: &mut Planned, _: &Warm, _: &Valid) {}
 
 /// A read by whoever makes `request`.
 fn reading(request: &Request) -> Result<Request, ToolFailure> {

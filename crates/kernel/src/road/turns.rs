@@ -145,9 +145,14 @@ impl Turn {
         self.place
     }
 
+    /// Whether nobody before this call is in its way.
+    pub(crate) fn has_come(&self) -> bool {
+        !self.is_blocked(&self.turns.lock())
+    }
+
     /// Waits until nobody before this call is in its way. Says whether somebody was.
     pub(crate) fn wait(&self) -> Result<bool, NoTurn> {
-        if !self.is_blocked(&self.turns.lock()) {
+        if self.has_come() {
             return Ok(false);
         }
         // Given up last, outside the lock: coming back may take a while.

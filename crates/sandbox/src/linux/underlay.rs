@@ -23,7 +23,8 @@ use crate::plan::HostPath;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::mount::{fsconfig_reconfigure, fsconfig_set_flag};
 use rustix::pipe::{PipeFlags, pipe_with};
-use std::collections::BTreeMap;
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -194,29 +195,32 @@ type Facts = (u64, u64, u32, Option<SystemTime>);
 
 /// What mounts of a sandbox hold of the host's trees, as it was before they were made.
 #[derive(Debug, Default)]
-pub(super) struct Anchors(BTreeMap<PathBuf, Option<Facts>>);
+pub(super) struct Anchors(Vec<(Option<Facts>, PathBuf)>);
 
 impl Anchors {
     pub(super) fn of(resolved: &Resolved) -> Self {
         let granted = resolved.granted.iter();
-        let places: Vec<&Path> = granted.map(|granted| granted.place.as_path()).collect();
+        let places: HashSet<&OsStr> = granted.map(|granted| granted.place.as_os_str()).collect();
         let hidden = resolved.hidden.iter().map(Mask::path);
-        let covered = hidden.chain(&resolved.frozen).map(HostPath::as_path);
-        let mut held = BTreeMap::new();
+        let covered = hidden.chain(&resolved.frozen).map(HostPath::as_os_str);
+        let mut held: HashSet<&OsStr> = HashSet::new();
         for path in places.iter().copied().chain(covered) {
             // A mount holds every directory above it, up to the root of the tree it is in.
-            let inside = |above: &&Path| places.iter().any(|root| above.starts_with(root));
-            let all = path.ancestors().take_while(inside);
-            held.extend(all.map(|path| (path.to_owned(), facts(path))));
+            let above: Vec<&OsStr> = Path::new(path).ancestors().map(Path::as_os_str).collect();
+            let root = above.iter().rposition(|above| places.contains(above));
+            let inside = root.and_then(|root| above.get(..=root));
+            held.extend(inside.unwrap_or_default());
         }
-        let sources = resolved.granted.iter().map(|granted| &granted.source);
-        held.extend(sources.map(|path| (path.clone(), facts(path))));
-        Self(held)
+        let sources = resolved.granted.iter();
+        held.extend(sources.map(|granted| granted.source.as_os_str()));
+        // Each is looked at once, however many mounts hold it.
+        let held = held.into_iter().map(PathBuf::from);
+        Self(held.map(|path| (facts(&path), path)).collect())
     }
 
     /// Whether each is what it was.
     pub(super) fn stand(&self) -> bool {
-        self.0.iter().all(|(path, was)| facts(path) == *was)
+        self.0.iter().all(|(was, path)| facts(path) == *was)
     }
 }
 
@@ -276,7 +280,7 @@ mod tests {
     fn another_in_the_same_place_does_not_stand() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
-        let anchors = |name: &str| Anchors([(path(name), facts(&path(name)))].into());
+        let anchors = |name: &str| Anchors(vec![(facts(&path(name)), path(name))]);
         fs::create_dir(path("held")).unwrap();
         let (held, missing) = (anchors("held"), anchors("missing"));
         fs::write(path("held/file"), "").unwrap();

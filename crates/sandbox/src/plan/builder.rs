@@ -11,7 +11,7 @@ use super::{Plan, View, Workspace};
 use crate::launch::KERNEL_SOCKET;
 use crate::seccomp::Profile;
 use crate::template::{Reach, Template};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::num::NonZeroU16;
 
@@ -260,8 +260,19 @@ impl PlanBuilder {
 
     fn grant_problems(&self) -> Vec<Problem> {
         let places = self.surroundings.places();
+        let grants = self.grants();
+        // Few of them can cover any grant: those are held against each.
+        let names: HashSet<&[u8]> = grants
+            .iter()
+            .flat_map(|(_, path, _)| path.name_bytes())
+            .collect();
+        let possible: Vec<&Denial> = self
+            .denials
+            .iter()
+            .filter(|denial| denial.target.may_cover(&names))
+            .collect();
         let mut problems = Vec::new();
-        for (field, path, extents) in self.grants() {
+        for (field, path, extents) in grants {
             if path.is_root() {
                 problems.push(Problem::GrantsEverything { field });
             }
@@ -273,8 +284,7 @@ impl PlanBuilder {
                 place: place.clone(),
                 reason,
             }));
-            let mut denials = self
-                .denials
+            let mut denials = possible
                 .iter()
                 .filter(|denial| extents.contains(&denial.extent));
             let denial = denials.find(|denial| denial.target.covers(path));
@@ -344,10 +354,11 @@ impl PlanBuilder {
     /// Denies the protected places that lie inside a grant, and writing a workspace's policy.
     fn protect(&mut self) {
         let places = self.surroundings.places();
+        let grants = self.grants();
         let inside = places
             .into_iter()
             .map(|(place, _)| place)
-            .filter(|place| self.grants().iter().any(|(_, grant, _)| grant.holds(place)));
+            .filter(|place| grants.iter().any(|(_, grant, _)| grant.holds(place)));
         let policy = self
             .workspace
             .iter()

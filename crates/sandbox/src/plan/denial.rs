@@ -10,7 +10,7 @@
 
 use super::path::{HostPath, shown};
 use airlock_core::limits::PATH_BYTES;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
@@ -89,6 +89,14 @@ impl Target {
         match self {
             Self::Path(denied) => denied.holds(path),
             Self::Pattern(pattern) => pattern.covers(path),
+        }
+    }
+
+    /// Whether any path could be denied that is made of `names`.
+    pub(super) fn may_cover(&self, names: &HashSet<&[u8]>) -> bool {
+        match self {
+            Self::Path(denied) => denied.name_bytes().all(|name| names.contains(name)),
+            Self::Pattern(pattern) => pattern.may_cover(names),
         }
     }
 
@@ -176,42 +184,49 @@ impl Pattern {
     ///
     /// Each `**` remembers only its last try, so this costs at most parts times names.
     pub fn covers(&self, path: &HostPath) -> bool {
-        let names: Vec<&OsStr> = path.names().collect();
-        let (mut part, mut name) = (0, 0);
-        let mut retry: Option<(usize, usize)> = None;
+        let (mut part, mut names) = (0, path.name_bytes());
+        // Where to go on, and with which names, should what follows the last `**` not match.
+        let mut retry = None;
         loop {
             match self.parts.get(part) {
                 None => return true,
                 Some(Part::Any) => {
                     part += 1;
-                    retry = Some((part, name));
+                    retry = Some((part, names.clone()));
                     continue;
                 }
                 Some(Part::Name(pieces)) => {
-                    if names
-                        .get(name)
-                        .is_some_and(|name| name_matches(pieces, name))
-                    {
+                    if names.next().is_some_and(|name| name_matches(pieces, name)) {
                         part += 1;
-                        name += 1;
                         continue;
                     }
                 }
             }
-            match &mut retry {
-                Some((after, from)) if *from < names.len() => {
-                    *from += 1;
-                    (part, name) = (*after, *from);
-                }
-                Some(_) | None => return false,
+            let Some((after, from)) = &mut retry else {
+                return false;
+            };
+            if from.next().is_none() {
+                return false;
             }
+            (part, names) = (*after, from.clone());
         }
+    }
+
+    /// What it covers has a name for each of its own.
+    fn may_cover(&self, names: &HashSet<&[u8]>) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Any => true,
+            Part::Name(pieces) => match pieces.as_slice() {
+                [Piece::Literal(name)] => names.contains(name.as_encoded_bytes()),
+                pieces => names.iter().any(|name| name_matches(pieces, name)),
+            },
+        })
     }
 
     /// The patterns that say of `to` what this one says of `from` and what lies in it.
     pub(crate) fn moved(&self, from: &HostPath, to: &HostPath) -> Vec<Self> {
         let mut places = self.reached(BTreeSet::from([0]));
-        for name in from.names() {
+        for name in from.name_bytes() {
             let next = places
                 .iter()
                 .filter_map(|place| match self.parts.get(*place)? {
@@ -342,8 +357,7 @@ fn part(name: &str) -> Option<Part> {
 }
 
 /// Whether `name` is made of `pieces`. As with `**`, only the last `*` is tried again.
-fn name_matches(pieces: &[Piece], name: &OsStr) -> bool {
-    let name = name.as_encoded_bytes();
+fn name_matches(pieces: &[Piece], name: &[u8]) -> bool {
     let (mut piece, mut at) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     loop {
@@ -470,6 +484,21 @@ mod tests {
                     let denied = moved.iter().any(|pattern| pattern.covers(&there));
                     prop_assert_eq!(denied, pattern.covers(&here));
                 }
+            }
+        }
+
+        #[test]
+        fn what_covers_a_path_may_cover_one_of_its_names(
+            pattern in "(/|\\*\\*/)([ab*?]{1,3}/){0,2}[ab]{1,2}",
+            paths in proptest::collection::vec("(/[ab]{1,2}){1,4}", 1..4),
+        ) {
+            if let Ok(pattern) = Pattern::new(&pattern, None) {
+                let paths: Vec<_> = paths.into_iter().map(|path| HostPath::new(path).unwrap()).collect();
+                let names: HashSet<&[u8]> = paths.iter().flat_map(HostPath::name_bytes).collect();
+                let covered = paths.iter().any(|path| pattern.covers(path));
+                prop_assert!(!covered || Target::Pattern(pattern).may_cover(&names));
+                let denied = Target::Path(paths[0].clone());
+                prop_assert!(denied.may_cover(&names));
             }
         }
 

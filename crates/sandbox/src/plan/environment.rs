@@ -81,7 +81,7 @@ impl OwnVariable {
 }
 
 /// What a process finds in its environment.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Environment {
     inherited: BTreeSet<OsString>,
     set: BTreeMap<OsString, OsString>,

@@ -68,7 +68,7 @@ pub enum Class {
 }
 
 /// The limits of one sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Limits {
     /// Memory of the whole tree of processes.
     pub memory: ByteSize,
@@ -207,7 +207,7 @@ impl Limits {
 }
 
 /// The class each limit must have at least.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Classes(BTreeMap<Limit, Class>);
 
 impl Classes {

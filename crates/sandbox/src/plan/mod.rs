@@ -48,7 +48,7 @@ pub enum View {
 }
 
 /// The directory a sandbox works in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Workspace {
     /// Where it lies on the host, and in the sandbox.
     pub path: HostPath,
@@ -68,7 +68,7 @@ pub enum Access {
 }
 
 /// What one sandbox is granted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Plan {
     template: &'static Template,
     workspace: Option<Workspace>,

@@ -120,7 +120,7 @@ impl Destination {
 }
 
 /// What a sandbox can reach.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Network {
     /// Nothing: an empty network namespace.
     None,

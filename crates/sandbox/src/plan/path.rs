@@ -8,9 +8,10 @@
 
 use airlock_core::limits::PATH_BYTES;
 use serde::{Serialize, Serializer};
-use std::ffi::OsStr;
+use std::cmp::Ordering;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, MAIN_SEPARATOR, Path, PathBuf};
 
 /// Why text is not a path a plan can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,8 +48,14 @@ impl PathProblem {
 /// An absolute, normalised path on the host.
 ///
 /// Ordered by components, so that a directory comes before everything in it.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostPath(PathBuf);
+///
+/// There is one way to write each, so that bytes tell: a plan compares thousands of them, and taking
+/// both apart each time would be most of its work.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct HostPath(OsString);
+
+/// Between two names of a [`HostPath`].
+const SEPARATOR: u8 = MAIN_SEPARATOR as u8;
 
 impl HostPath {
     /// Checks `path`; drops `.` and repeated or trailing slashes.
@@ -71,59 +78,98 @@ impl HostPath {
         if path.components().any(|part| part == Component::ParentDir) {
             return Err(PathProblem::Climbs(shown(text)));
         }
-        Ok(Self(path.components().collect()))
+        Ok(Self::of(path))
+    }
+
+    fn of(path: &Path) -> Self {
+        let normal: PathBuf = path.components().collect();
+        Self(normal.into_os_string())
     }
 
     /// `/`.
     pub(crate) fn top() -> Self {
-        Self(PathBuf::from("/"))
+        Self::of(Path::new("/"))
     }
 
     /// The path.
     pub fn as_path(&self) -> &Path {
-        &self.0
+        Path::new(&self.0)
     }
 
     /// The path as an argument.
     pub fn as_os_str(&self) -> &OsStr {
-        self.0.as_os_str()
+        &self.0
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.0.as_encoded_bytes()
     }
 
     /// Whether `other` is this path or lies beneath it.
     pub fn holds(&self, other: &Self) -> bool {
-        other.0.starts_with(&self.0)
+        let below = other.bytes().strip_prefix(self.bytes());
+        below.is_some_and(|below| {
+            below.is_empty() || below.first() == Some(&SEPARATOR) || self.is_root()
+        })
     }
 
     /// Whether this is `/`.
     pub fn is_root(&self) -> bool {
-        self.0.parent().is_none()
+        self.0.len() == 1
     }
 
     /// The directory it lies in; none for `/`.
     pub fn parent(&self) -> Option<Self> {
-        self.0.parent().map(|parent| Self(parent.to_owned()))
+        let parent = self.as_path().parent();
+        parent.map(|parent| Self(parent.as_os_str().to_owned()))
     }
 
     /// `name` in this directory.
     pub(crate) fn join(&self, name: &OsStr) -> Self {
-        Self(self.0.join(name))
+        Self(self.as_path().join(name).into_os_string())
     }
 
     /// This path with `from` replaced by `to`; none for a path outside `from`.
     pub(crate) fn moved(&self, from: &Self, to: &Self) -> Option<Self> {
-        let below = self.0.strip_prefix(&from.0).ok()?;
-        Some(Self(to.0.join(below).components().collect()))
+        let below = self.as_path().strip_prefix(&from.0).ok()?;
+        Some(Self::of(&to.as_path().join(below)))
+    }
+
+    /// The bytes of its names from the top, none for `/`.
+    pub(crate) fn name_bytes(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let names = self.bytes().split(|byte| *byte == SEPARATOR);
+        names.filter(|name| !name.is_empty())
     }
 
     /// The names from the top, none for `/`.
     pub(crate) fn names(&self) -> impl DoubleEndedIterator<Item = &OsStr> + Clone {
-        self.0.components().filter_map(|part| match part {
+        self.as_path().components().filter_map(|part| match part {
             Component::Normal(name) => Some(name),
             Component::Prefix(_)
             | Component::RootDir
             | Component::CurDir
             | Component::ParentDir => None,
         })
+    }
+}
+
+impl Ord for HostPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (ours, theirs) = (self.bytes(), other.bytes());
+        let differ = ours.iter().zip(theirs).find(|(one, other)| one != other);
+        match differ {
+            // A name that ends here comes first, whatever the other goes on with.
+            Some((&SEPARATOR, _)) => Ordering::Less,
+            Some((_, &SEPARATOR)) => Ordering::Greater,
+            Some((one, other)) => one.cmp(other),
+            None => ours.len().cmp(&theirs.len()),
+        }
+    }
+}
+
+impl PartialOrd for HostPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -185,7 +231,7 @@ mod tests {
             ("/a\0b", Err(PathProblem::Nul)),
         ] {
             let got = HostPath::new(text);
-            let want = want.map(|path| HostPath(PathBuf::from(path)));
+            let want = want.map(|path| HostPath::of(Path::new(path)));
             assert_eq!(got, want, "{text:?}");
         }
         let long = format!("/{}", "a".repeat(PATH_BYTES));
@@ -226,6 +272,17 @@ mod tests {
             if let Ok(path) = HostPath::new(&text) {
                 prop_assert_eq!(HostPath::new(path.as_os_str()), Ok(path.clone()));
                 prop_assert!(!path.to_string().contains('\n'));
+            }
+        }
+
+        #[test]
+        fn bytes_compare_as_components_do(one in "(/[a!/.0-]{0,3}){1,4}", other in "(/[a!/.0-]{0,3}){1,4}") {
+            if let (Ok(one), Ok(other)) = (HostPath::new(one), HostPath::new(other)) {
+                let (left, right) = (one.as_path(), other.as_path());
+                prop_assert_eq!(one.cmp(&other), left.cmp(right));
+                prop_assert_eq!(one == other, left == right);
+                prop_assert_eq!(one.holds(&other), right.starts_with(left));
+                prop_assert_eq!(one.is_root(), left.parent().is_none());
             }
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn execute(
         return Ok(None);
     };
     open::apply_color(&config);
-    let watch = Watch::begin().map_err(Failure::unwatched)?;
+    let watch = Watch::from_afar().map_err(Failure::unwatched)?;
     let call = arguments(args, Path::new(&root))?;
     let session = Session {
         args,
@@ -101,7 +101,8 @@ impl Session<'_> {
         };
         let mut relay = Relay {
             streams: [(Some(from_stdout), out), (Some(from_stderr), err)],
-            chunk: vec![0; CHUNK],
+            chunk: Vec::new(),
+            watch: self.watch,
         };
         let ends = Ends {
             stdin: stdin.as_ref().map(AsFd::as_fd),
@@ -129,11 +130,19 @@ impl Session<'_> {
 /// Bytes passed on at once.
 const CHUNK: usize = 64 * 1024;
 
+/// How long a command may take until somebody attends to the person's signals. One that writes has
+/// them attended to before: its reader may keep it waiting.
+const QUICK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
+
 /// Passes on what a command writes.
 struct Relay<'a> {
     /// Where it comes from, until that is at its end, and where it goes.
     streams: [(Option<PipeReader>, &'a mut (dyn Write + Send)); 2],
     chunk: Vec<u8>,
+    watch: &'a Watch,
 }
 
 impl Relay<'_> {
@@ -143,8 +152,8 @@ impl Relay<'_> {
             tv_sec: 0,
             tv_nsec: 0,
         };
+        let mut patience = answer.is_none().then_some(&AT_ONCE).or(Some(&QUICK));
         loop {
-            let patience = answer.is_none().then_some(&AT_ONCE);
             let streams = self.streams.iter().map(|(from, _)| from.as_ref());
             let streams = streams.map(|from| from.map(AsFd::as_fd));
             // What is at its end is left out.
@@ -155,9 +164,17 @@ impl Relay<'_> {
                 .map(|one| PollFd::new(one, PollFlags::IN))
                 .collect();
             match poll(&mut waiting, patience) {
-                Ok(0) => return,
+                Ok(0) if answer.is_none() => return,
+                Ok(0) => {
+                    self.attend();
+                    patience = None;
+                    continue;
+                }
                 Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
+                Err(rustix::io::Errno::INTR) => {
+                    self.attend();
+                    continue;
+                }
                 Err(_) => return,
             }
             let mut found = waiting.iter().map(|one| !one.revents().is_empty());
@@ -168,6 +185,10 @@ impl Relay<'_> {
             let [out, err, answered] = *ready else {
                 return;
             };
+            if out || err {
+                self.attend();
+                self.chunk.resize(CHUNK, 0);
+            }
             for (stream, ready) in self.streams.iter_mut().zip([out, err]) {
                 if ready {
                     pass_on(stream, &mut self.chunk);
@@ -176,6 +197,13 @@ impl Relay<'_> {
             if answered {
                 return;
             }
+        }
+    }
+
+    fn attend(&self) {
+        // Without a thread for them nobody could end it any more.
+        if self.watch.attend().is_err() {
+            self.watch.stopper().stop();
         }
     }
 }

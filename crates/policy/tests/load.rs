@@ -14,8 +14,8 @@ mod schema;
 
 use airlock_core::{Effect, EffectSet, Mode, Phase, Span, Tier};
 use airlock_policy::{
-    Action, ArgTest, CODES, DEFAULT_POLICY, Diagnostic, LoadError, OnFlag, Place, Reach, Severity,
-    Verdict, parse_tests, read_document, render,
+    Action, ArgTest, CODES, DEFAULT_POLICY, Diagnostic, LoadError, OnFlag, Place, Policy, Reach,
+    Severity, Verdict, parse_tests, read_document, render,
 };
 use cases::{cases, head, matching, rule};
 use std::collections::BTreeSet;
@@ -136,6 +136,49 @@ fn suggestions_name_the_nearest_word() {
             "{want}: {found:?}"
         );
     }
+}
+
+#[test]
+fn a_fix_for_a_number_leads_to_one_that_is_taken() {
+    for (text, want) in [
+        (
+            head("audit: { retention_days: 0 }"),
+            "write a number from 1 to 36500 in decimal digits",
+        ),
+        (
+            matching("port: 99999"),
+            "write a number from 1 to 65535 in decimal digits",
+        ),
+        (
+            matching("port: 0443"),
+            "write a number from 1 to 65535 in decimal digits",
+        ),
+        (matching("port: \"443\""), "remove the quotes"),
+        (
+            matching("port: \"0\""),
+            "write a number from 1 to 65535, without quotes",
+        ),
+        (
+            "version: \"1\"\n".to_owned(),
+            "remove the quotes: write `version: 1`",
+        ),
+        (
+            "version: \"2\"\n".to_owned(),
+            "write `version: 1`; a newer file needs a newer Airlock",
+        ),
+    ] {
+        let found = problems(text.as_bytes());
+        let fixes: Vec<&str> = found.iter().map(|problem| problem.fix.as_str()).collect();
+        assert_eq!(fixes, [want], "{text}");
+    }
+}
+
+#[test]
+fn globs_that_only_exclude_are_one_error_and_no_warning_besides() {
+    let text = matching("path_glob: [\"!a\"]");
+    let error = Policy::load("p.yaml", text.as_bytes()).unwrap_err();
+    let found: Vec<&str> = error.diagnostics.iter().map(|one| one.code).collect();
+    assert_eq!(found, ["policy/condition"]);
 }
 
 #[test]
@@ -389,6 +432,24 @@ fn an_example_is_a_request_by_a_neutral_caller() {
             (who, caller.plugin.as_str()),
             (("local", "owner", "example"), "cli")
         );
+    }
+}
+
+#[test]
+fn the_file_size_of_a_request_is_a_size_like_any_other() {
+    for (size, want) in [
+        ("2000", Some(2_000)),
+        ("2KiB", Some(2_048)),
+        ("2KB", Some(2_000)),
+        ("2kib", None),
+        ("-1", None),
+    ] {
+        let text = format!(
+            "tests: [{{ expect: deny, request: {{ syscall: fs.write, path: a, file_size: {size} }} }}]"
+        );
+        let found = parse_tests(text.as_bytes()).ok();
+        let found = found.and_then(|tests| tests[0].request.file_size);
+        assert_eq!(found, want, "{size}");
     }
 }
 

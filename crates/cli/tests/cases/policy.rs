@@ -97,6 +97,30 @@ fn every_problem_of_a_policy_is_shown_at_its_place() {
 }
 
 #[test]
+fn warnings_are_counted_apart_from_what_keeps_a_policy_from_loading() {
+    let world = World::new();
+    let rules = "  - { name: a, match: { user: [] }, action: deny }
+  - { name: b, match: { path_glob: \"!c\" }, action: deny }
+";
+    world.write("mixed.yaml", format!("version: 1\nrules:\n{rules}"));
+    let ran = world.quiet(&["policy", "check", "mixed.yaml"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let told = "mixed.yaml does not load: 1 problem, and 1 warning";
+    assert!(ran.stderr.contains(told), "{ran:?}");
+    assert!(!ran.stderr.contains("policy/empty-path-glob"), "{ran:?}");
+}
+
+#[test]
+fn a_policy_that_is_too_large_is_a_problem_with_a_code() {
+    let world = World::new();
+    world.write("large.yaml", "#".repeat(9 << 20));
+    let ran = world.quiet(&["policy", "check", "large.yaml", "--json"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let error = &ran.json()["error"];
+    assert_eq!(error["problems"][0]["code"], "policy/too-large");
+}
+
+#[test]
 fn files_that_cannot_be_read_are_named_with_the_reason() {
     let mut world = World::new();
     world.write("large.yaml", "#".repeat(9 << 20));

@@ -2,7 +2,7 @@
 
 use super::Place;
 use crate::load::{
-    any_line, command_word, effects, fields, host, json, number, one_or_many, plugin, port,
+    any_line, bytes, command_word, effects, fields, host, json, one_or_many, plugin, port,
     request_path, schema, some, syscall, tag, template, tool, user, word, workspace,
 };
 use airlock_core::{
@@ -71,8 +71,9 @@ fields! {
         /// Arguments.
         #[schemars(with = "schema::AnyValue")]
         arg: serde_json::Value = serde_json::Value::Null => json;
-        /// Size of the largest file written, in bytes; 0 if not given.
-        file_size: Option<u64> = None => some(number(0, u64::MAX));
+        /// Size of the largest file written; 0 if not given.
+        #[schemars(with = "Option<schema::Size>")]
+        file_size: Option<u64> = None => some(bytes);
     }
 }
 

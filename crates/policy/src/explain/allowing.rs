@@ -8,13 +8,14 @@ use super::fix::{Fix, Remedy};
 use super::nearest::{Nearest, failing_paths};
 use super::place::file;
 use super::text::{glob, quoted, yaml, yaml_list};
+use super::unsaid::unsaid_for_a_rule;
 use crate::decision::{Contributions, Generation, Imposed, Opinion};
 use crate::document::{Conditions, Document, Place, Rule};
 use crate::load::DEFAULT_POLICY;
 use crate::rules::conditions::{Asked, Field, command_name};
 use crate::rules::constraint::{TokenUse, unmet};
 use crate::rules::{CompiledRule, Policy, generation};
-use airlock_core::{CapabilityForm, Request, RequestPath, WorkspacePath};
+use airlock_core::{Request, RequestPath, WorkspacePath};
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
@@ -70,10 +71,9 @@ fn extend(policy: &Policy, request: &Request, nearest: &Nearest) -> Option<Fix> 
     if !allows || !loads(field, &values) {
         return None;
     }
-    let shown: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
     let text = format!(
         "add {} to `{}` of {}",
-        shown.join(", "),
+        as_written(field, &values),
         field.as_str(),
         whereabouts(policy, &nearest.rule, nearest.place),
     );
@@ -175,6 +175,15 @@ pub(super) fn loads(field: Field, values: &[String]) -> bool {
     crate::load::read_document(probe.as_bytes()).is_ok()
 }
 
+/// Each of `values` as it has to stand in the file: bare, a glob that begins with `!` would be a tag
+/// of YAML.
+pub(super) fn as_written(field: Field, values: &[String]) -> String {
+    let each = values
+        .iter()
+        .map(|value| format!("`{}`", written(field, std::slice::from_ref(value))));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 fn written(field: Field, values: &[String]) -> String {
     match (field, values) {
         // Numbers stand bare.
@@ -186,8 +195,8 @@ fn written(field: Field, values: &[String]) -> String {
 
 /// A rule of its own, for this caller and what it asks for, and nothing else.
 fn add_rule(policy: &Policy, request: &Request) -> Fix {
-    if let Some(missing) = missing_detail(request) {
-        return Fix::otherwise(format!("say {missing}: only then can a rule be suggested"));
+    if let Some(unsaid) = unsaid_for_a_rule(request) {
+        return Fix::otherwise(format!("{unsaid}: only then can a rule be suggested"));
     }
     if request.paths.iter().any(|path| path.inside().is_none()) {
         return Fix::otherwise(
@@ -208,22 +217,6 @@ fn add_rule(policy: &Policy, request: &Request) -> Fix {
     };
     let text = format!("add this rule under `rules` in {target}{note}:\n{yaml}");
     Fix::new(Remedy::AddRule { yaml }, text)
-}
-
-/// What a request of this kind has to say before a rule can be narrow enough.
-fn missing_detail(request: &Request) -> Option<&'static str> {
-    let command = request.syscall.name() == "exec.run" && request.command.is_empty();
-    match request.syscall.spec().capability {
-        CapabilityForm::Path(_) if request.paths.is_empty() => Some("which path"),
-        CapabilityForm::Host(_) if request.host.is_none() => Some("which host"),
-        CapabilityForm::Tool(_) if request.tool.is_none() => Some("which tool"),
-        CapabilityForm::Fixed(_) if command => Some("which command"),
-        CapabilityForm::Fixed(_)
-        | CapabilityForm::Path(_)
-        | CapabilityForm::Host(_)
-        | CapabilityForm::Secret(_)
-        | CapabilityForm::Tool(_) => None,
-    }
 }
 
 fn rule_text(policy: &Policy, request: &Request) -> (String, String) {

@@ -4,6 +4,7 @@
 use super::fix::{Fix, Remedy};
 use super::place::file;
 use super::text::quoted;
+use super::unsaid::unsaid;
 use crate::capability::Pattern;
 use crate::decision::Contribution;
 use crate::document::Headless;
@@ -25,6 +26,9 @@ enum Missing {
 
 /// Which set lacks a capability, and where it is added. Never more is offered than was asked for.
 pub(super) fn capability(policy: &Policy, request: &Request, denial: &Contribution) -> Fix {
+    if let Some(unsaid) = unsaid(request) {
+        return Fix::otherwise(format!("{unsaid}: only then is there something to grant"));
+    }
     let missing = missing(request, &denial.reason);
     let capability = match &missing {
         // Whole: shortened it would be another.
@@ -279,18 +283,47 @@ pub(super) fn unattended() -> Fix {
     )
 }
 
+/// Syscalls of commands that ask whoever types them, and go on with their yes.
+const ASKED_WHERE_TYPED: [&str; 10] = [
+    "exec.run",
+    "merge.apply",
+    "merge.undo",
+    "phase.commit",
+    "phase.request_exemption",
+    "plugin.enable",
+    "plugin.install",
+    "policy.update",
+    "trust.approve",
+    "workflow.confirm",
+];
+
 /// Who answers a review, and how.
-pub(super) fn answer(policy: &Policy) -> Fix {
+pub(super) fn answer(policy: &Policy, request: &Request) -> Fix {
     let approvals = &policy.document().approvals;
-    let mut text = "a person is asked where the command runs in a terminal".to_owned();
-    if approvals.require_passphrase {
-        text.push_str(" (it asks for the passphrase)");
+    let passphrase = if approvals.require_passphrase {
+        " (it asks for the passphrase)"
+    } else {
+        ""
+    };
+    let is_typed = request.caller.plugin.as_str() == "cli"
+        && ASKED_WHERE_TYPED.contains(&request.syscall.name());
+    if is_typed {
+        let text = format!(
+            "a person is asked where the command runs in a terminal{passphrase}; elsewhere nothing \
+             is done (exit code 4)"
+        );
+        return Fix::new(Remedy::Answer, text);
     }
     let alone = match approvals.headless {
-        Headless::Wait => "; with nobody there it waits",
-        Headless::Deny => "; with nobody there the answer is no",
+        Headless::Wait => "",
+        Headless::Deny => {
+            "; where a caller says that nobody is there (`--unattended`) the answer is no"
+        }
     };
-    text.push_str(alone);
+    let text = format!(
+        "the call leaves a request that waits (exit code 4): a person answers it in a terminal with \
+         `airlock approvals approve ID`{passphrase}, then the call is made again{alone}"
+    );
     Fix::new(Remedy::Answer, text)
 }
 

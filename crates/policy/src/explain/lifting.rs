@@ -3,7 +3,7 @@
 //! Invariant: a narrowed rule was compiled and asked before it is suggested; where no edit of a
 //! list is enough, the rule is named and the narrowing left to its author.
 
-use super::allowing::{add_values, alone, loads, whereabouts, words};
+use super::allowing::{add_values, alone, as_written, loads, whereabouts, words};
 use super::fix::{Fix, Remedy};
 use super::text::glob;
 use crate::document::{Constraints, Rule};
@@ -33,10 +33,9 @@ pub(super) fn narrow(policy: &Policy, request: &Request, id: usize) -> Option<Fi
     let (rule, compiled) = (policy.document().rules.get(id)?, policy.rules.get(id)?);
     let place = whereabouts(policy, &rule.name, Some(rule.place));
     if let Some(values) = exclude(rule, compiled, request) {
-        let shown: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
         let text = format!(
             "narrow {place}: add {} to its `path_glob` (a denial wins: no allow can help)",
-            shown.join(", ")
+            as_written(Field::PathGlob, &values)
         );
         return Some(Fix::new(add(rule, Field::PathGlob, values), text));
     }

@@ -24,6 +24,7 @@ mod settings;
 mod steps;
 mod summary;
 mod text;
+mod unsaid;
 
 pub use fix::{Fix, Remedy};
 pub use nearest::{Mismatch, Nearest};

@@ -42,7 +42,7 @@ pub(super) fn steps(
             ..Steps::default()
         },
         Verdict::RequireReview => Steps {
-            fixes: vec![elsewhere::answer(policy)],
+            fixes: vec![elsewhere::answer(policy, request)],
             ..Steps::default()
         },
         Verdict::Deny => lift(policy, ids, request, decision),

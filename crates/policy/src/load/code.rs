@@ -57,7 +57,7 @@ codes! {
     NOT_NARROWER = "policy/not-narrower", "a template limit above the built-in one";
     GATE_NEEDS_PERSON = "policy/gate-needs-person", "a gate only a person may answer is given away";
     COVERAGE_ORDER = "policy/coverage-order", "the lock threshold lies below the warning threshold";
-    EMPTY_PATH_GLOB = "policy/empty-path-glob", "a `path_glob` that can match nothing";
+    EMPTY_PATH_GLOB = "policy/empty-path-glob", "an empty `path_glob`, which matches nothing";
     EMPTY_CONDITION = "policy/empty-condition", "an empty list as a condition, which never holds";
     EXCEPT_EQUALS_MATCH = "policy/except-equals-match", "an exception equal to the rule's own conditions";
     NO_EFFECT = "policy/no-effect", "something that is understood and has no effect yet";

@@ -48,7 +48,7 @@ pub(crate) use conditions::{
 pub(crate) use fields::{Decode, entries, fields, unknown_field};
 pub(crate) use host::{address, host};
 pub(crate) use names::{name, plugin, program, tag, tool, user, workspace};
-pub(crate) use number::{number, size, span, span_within, thousandths};
+pub(crate) use number::{bytes, number, size, span, span_within, thousandths};
 pub(crate) use pattern::{regex, secret_pattern};
 pub(crate) use problems::{Problems, is_harmless};
 pub(crate) use render::excerpt;

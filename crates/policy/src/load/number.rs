@@ -14,31 +14,35 @@ pub(crate) fn number<T: TryFrom<u64>>(
 ) -> impl Fn(&Node, &mut Problems) -> Option<T> {
     move |node, problems| {
         let (text, plain) = scalar(node, "a number", problems)?;
-        let digits = plain
-            && text.bytes().all(|b| b.is_ascii_digit())
-            && (text.len() == 1 || !text.starts_with('0'));
-        if digits
-            && let Ok(value) = text.parse::<u64>()
-            && (least..=most).contains(&value)
-            && let Ok(value) = T::try_from(value)
-        {
-            return Some(value);
+        let value = decimal(text).filter(|value| (least..=most).contains(value));
+        let value = value.and_then(|value| T::try_from(value).ok());
+        if plain && value.is_some() {
+            return value;
         }
-        let (what, fix) = if plain {
-            let what = format!(
+        let what = if plain {
+            format!(
                 "`{}` is not a whole number from {least} to {most}",
                 shown(text)
-            );
-            (what, "write decimal digits")
-        } else {
-            (
-                format!("expected a number, found the text `{}`", shown(text)),
-                "remove the quotes",
             )
+        } else {
+            format!("expected a number, found the text `{}`", shown(text))
+        };
+        let fix = match (plain, value.is_some()) {
+            (false, true) => "remove the quotes".to_owned(),
+            (false, false) => format!("write a number from {least} to {most}, without quotes"),
+            (true, _) => format!("write a number from {least} to {most} in decimal digits"),
         };
         problems.error(code::NUMBER, node.spot, what, fix);
         None
     }
+}
+
+/// The number that `text` is in decimal digits, without zeros in front.
+fn decimal(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    let plain = text.len() == 1 || !text.starts_with('0');
+    // What is too large for any field is no number here, either.
+    text.parse().ok().filter(|_| digits && plain)
 }
 
 /// Thousandths, written as a decimal number such as `0.5`.
@@ -74,6 +78,11 @@ pub(crate) fn size(node: &Node, problems: &mut Problems) -> Option<ByteSize> {
         "write a whole number and a unit, such as `100KiB`",
         problems,
     )
+}
+
+/// A size, as how many bytes it is.
+pub(crate) fn bytes(node: &Node, problems: &mut Problems) -> Option<u64> {
+    size(node, problems).map(ByteSize::as_bytes)
 }
 
 /// A length of time.

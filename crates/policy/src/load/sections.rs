@@ -19,12 +19,16 @@ pub(crate) fn version(node: &Node, problems: &mut Problems) -> Option<u32> {
     if plain && text == "1" {
         return Some(1);
     }
-    problems.error(
-        code::VERSION,
-        node.spot,
-        format!("version `{}` of the file format is not known", shown(text)),
-        "write `version: 1`; a newer file needs a newer Airlock",
-    );
+    let (what, fix) = if text == "1" {
+        let what = "the version is the text `1`, not the number".to_owned();
+        (what, "remove the quotes: write `version: 1`")
+    } else {
+        (
+            format!("version `{}` of the file format is not known", shown(text)),
+            "write `version: 1`; a newer file needs a newer Airlock",
+        )
+    };
+    problems.error(code::VERSION, node.spot, what, fix);
     None
 }
 
@@ -45,22 +49,15 @@ pub(crate) fn condition<T>(
     }
 }
 
-/// Path globs of a rule. Warns of lists that match no path.
+/// Path globs of a rule. Warns of an empty list, which matches no path; that one only excludes is an
+/// error as soon as the rule is compiled.
 pub(crate) fn path_globs(node: &Node, problems: &mut Problems) -> Option<Vec<Arc<str>>> {
-    let globs = one_or_many(glob)(node, problems)?;
-    let written = !matches!(&node.value, Value::Sequence(items) if items.len() != globs.len());
-    let what = if globs.is_empty() {
-        "`path_glob` is empty, so it matches nothing"
-    } else if globs.iter().all(|glob| glob.starts_with('!')) {
-        "`path_glob` only excludes, so it matches nothing"
-    } else {
-        return Some(globs);
-    };
-    if written {
+    if matches!(&node.value, Value::Sequence(items) if items.is_empty()) {
+        let what = "`path_glob` is empty, so it matches nothing";
         let fix = "add a glob such as `src/**`, or remove the field to ask nothing of paths";
         problems.warning(code::EMPTY_PATH_GLOB, node.spot, what, fix);
     }
-    Some(globs)
+    one_or_many(glob)(node, problems)
 }
 
 /// A port.

@@ -16,11 +16,8 @@ pub(super) fn text<'a>(bytes: &'a [u8], problems: &mut Problems) -> Option<&'a s
         problems.error(
             code::TOO_LARGE,
             at(1, 1),
-            format!(
-                "the file has {} bytes; the limit is {}",
-                bytes.len(),
-                limits::POLICY_BYTES
-            ),
+            // Who reads it may have stopped there, so how large it is is not known here.
+            format!("the file is larger than {} bytes", limits::POLICY_BYTES),
             "split what is not policy into other files, or shorten lists with globs",
         );
         return None;

@@ -169,6 +169,77 @@ fn a_refused_capability_names_the_set_and_where_to_add_it() {
 }
 
 #[test]
+fn what_a_request_leaves_out_is_asked_for_and_nothing_is_granted_without_it() {
+    let engine = engine(POLICY);
+    let mut url = request("net.connect", &[]);
+    url.host = Some("http://x/".into());
+    let mut dots = request("tool.call", &[]);
+    dots.tool = Some("p..t".into());
+    let mut nameless = request("secret.use", &[]);
+    nameless.secret = Some("".into());
+    for (asked, want) in [
+        (request("fs.read", &[]), "say which path"),
+        (request("net.connect", &[]), "say which host"),
+        (request("secret.use", &[]), "say which secret"),
+        (request("tool.call", &[]), "say which tool"),
+        (
+            url,
+            "give the host as a name or an address alone, such as `example.org` (`http://x/` is neither)",
+        ),
+        (dots, "give the tool as PLUGIN.TOOL (`p..t` is none)"),
+        (nameless, "give the secret by its name (`` is none)"),
+    ] {
+        let denial = decided(&engine, Layer::Capability, "capability", "nothing is named");
+        let refused = engine.explain(&asked, &denial);
+        let told: Vec<String> = refused.fixes().collect();
+        assert_eq!(
+            told,
+            [format!("{want}: only then is there something to grant")]
+        );
+        let (_, ruled) = explained(&engine, &asked);
+        let told: Vec<String> = ruled.fixes().collect();
+        assert_eq!(told, [format!("{want}: only then can a rule be suggested")]);
+    }
+}
+
+#[test]
+fn who_answers_a_review_is_said_for_commands_and_calls_apart() {
+    let told = |approvals: &str, plugin: &str, syscall: &str, paths: &[&str]| {
+        let text = format!(
+            "version: 1\napprovals: {{ {approvals} }}\nrules:\n  - {{ name: all, match: {{ effect: [write, execute] }}, action: require_review }}\n"
+        );
+        let mut asked = request(syscall, paths);
+        asked.caller.plugin = airlock_core::PluginName::new(plugin).unwrap();
+        let (decision, explanation) = explained(&engine(&text), &asked);
+        assert_eq!(decision.verdict, Verdict::RequireReview);
+        explanation.fixes().collect::<Vec<_>>().join("\n")
+    };
+    let paths = ["src/a.rs"];
+    for approvals in ["", "headless: wait", "require_passphrase: true"] {
+        for (plugin, syscall) in [
+            ("agent", "fs.write"),
+            ("mcp", "exec.run"),
+            ("agent", "merge.apply"),
+            ("cli", "fs.write"),
+        ] {
+            let told = told(approvals, plugin, syscall, &paths);
+            assert!(told.contains("leaves a request that waits"), "{told}");
+            assert!(told.contains("`airlock approvals approve ID`"), "{told}");
+            let denies = approvals != "headless: wait";
+            assert_eq!(told.contains("the answer is no"), denies, "{told}");
+        }
+        for syscall in ["merge.apply", "exec.run"] {
+            let told = told(approvals, "cli", syscall, &paths);
+            let asked = "a person is asked where the command runs in a terminal";
+            assert!(told.starts_with(asked), "{told}");
+            assert!(told.ends_with("nothing is done (exit code 4)"), "{told}");
+            let typed = approvals == "require_passphrase: true";
+            assert_eq!(told.contains("passphrase"), typed, "{told}");
+        }
+    }
+}
+
+#[test]
 fn every_other_layer_says_what_to_do() {
     let engine = engine(POLICY);
     let read = request("fs.read", &["src/a.rs"]);

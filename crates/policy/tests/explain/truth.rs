@@ -210,7 +210,9 @@ fn a_person_who_does_what_the_text_says_gets_what_it_says() {
                 let mut text = POLICY.to_owned();
                 let place = explanation.nearest().unwrap().mismatches[0].place.unwrap();
                 for value in values {
-                    assert!(fix.text.contains(&format!("`{value}`")), "{}", fix.text);
+                    let said = [format!("`{value}`"), format!("`{value:?}`")];
+                    let is_said = said.iter().any(|said| fix.text.contains(said));
+                    assert!(is_said, "{}", fix.text);
                     text = typed(&text, place.line, place.column, field, value);
                 }
                 text
@@ -244,6 +246,30 @@ fn typed(text: &str, line: u32, column: u32, field: &str, value: &str) -> String
     };
     line.insert_str(list, &format!("{value}, "));
     lines.join("\n") + "\n"
+}
+
+/// A glob that excludes begins like a tag of YAML.
+#[test]
+fn a_denial_is_narrowed_by_what_the_text_says_letter_by_letter() {
+    let policy = |globs: &str| {
+        format!(
+            "version: 1\nrules:\n  - name: all\n    match: {{ effect: read, path_glob: \"**\" }}\n    action: allow\n  - name: none\n    match: {{ path_glob: [{globs}] }}\n    action: deny\n"
+        )
+    };
+    for path in ["src/a", "a", "a b/c", "src/#x", "src/[c]*"] {
+        let asked = request("fs.read", &[path]);
+        let (_, explanation) = explained(&engine(&policy("\"**\"")), &asked);
+        let [fix] = explanation.remedies() else {
+            panic!("{}", crate::shown(&explanation));
+        };
+        let (_, rest) = fix.text.split_once(": add `").unwrap();
+        let (value, _) = rest.split_once("` to its `path_glob`").unwrap();
+        let text = policy(&format!("\"**\", {value}"));
+        let loaded =
+            Policy::load(FILE, text.as_bytes()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        let after = guarded(loaded.policy).decide(&asked, None, NOW);
+        assert_eq!(after.verdict, Verdict::Allow, "{text}");
+    }
 }
 
 #[test]

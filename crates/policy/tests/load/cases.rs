@@ -281,11 +281,6 @@ fn meaning() -> Vec<Case> {
             (2, 21),
         ),
         t("policy/empty-path-glob", matching("path_glob: []"), (4, 25)),
-        t(
-            "policy/empty-path-glob",
-            matching("path_glob: [\"!a\"]"),
-            (4, 25),
-        ),
         t("policy/empty-condition", matching("user: []"), (4, 20)),
         t(
             "policy/except-equals-match",

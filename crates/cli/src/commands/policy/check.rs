@@ -8,7 +8,7 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::place::Place;
 use airlock_kernel::{PolicyOrigin, strip_control};
-use airlock_policy::{Diagnostic, LoadError, Loaded, Policy, render};
+use airlock_policy::{Diagnostic, LoadError, Loaded, Policy, Severity, render};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -99,12 +99,23 @@ fn problems(all: &[Diagnostic]) -> Value {
     all.iter().map(|problem| json!(problem)).collect()
 }
 
+/// How many problems keep a file from loading, and how many warnings there are besides.
+pub(super) fn counted(found: &[Diagnostic]) -> String {
+    let is_error = |one: &&Diagnostic| one.severity == Severity::Error;
+    let errors = found.iter().filter(is_error).count();
+    let problems = count(errors as u64, "problem");
+    match found.len() - errors {
+        0 => problems,
+        warnings => format!("{problems}, and {}", count(warnings as u64, "warning")),
+    }
+}
+
 /// A policy that does not load, with every problem shown.
 pub(crate) fn load_failure(error: &LoadError, text: &str) -> Failure {
-    let problems_found = count(error.diagnostics.len() as u64, "problem");
+    let found = counted(&error.diagnostics);
     Failure::new(
         Kind::Usage,
-        format!("{} does not load: {problems_found}", error.name),
+        format!("{} does not load: {found}", error.name),
     )
     .details(render(text, &error.name, &error.diagnostics))
     .fix("mend each problem, then: airlock policy check FILE")

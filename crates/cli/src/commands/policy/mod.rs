@@ -13,6 +13,7 @@ use crate::output::{Output, shown};
 use crate::reading;
 use airlock_policy::{LoadError, Loaded, Policy};
 use serde_json::json;
+use std::io::Read as _;
 use std::path::Path;
 
 pub(crate) use check::{load_failure, summarise};
@@ -63,12 +64,21 @@ fn show(global: &Global, output: &mut Output) -> Ending {
 
 /// Reads a file the person named as `kind`, such as a policy.
 fn read(path: &Path, kind: &str) -> Result<Vec<u8>, Failure> {
-    let most = airlock_core::limits::POLICY_BYTES as u64;
-    reading::bytes(path, most).map_err(|error| {
+    limited(path).map_err(|error| {
         Failure::new(Kind::Failed, format!("cannot read {}", path.display()))
             .why(error)
             .fix(format!("name an existing {kind} file that you may read"))
     })
+}
+
+/// As much of a file as the loader looks at: of one that is too large a byte more than fits, with
+/// which it says so itself.
+fn limited(path: &Path) -> Result<Vec<u8>, reading::ReadError> {
+    let most = airlock_core::limits::POLICY_BYTES as u64;
+    let mut bytes = Vec::new();
+    let mut file = reading::open(path)?.take(most.saturating_add(1));
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Loads a policy file the person named.

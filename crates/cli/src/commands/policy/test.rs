@@ -1,6 +1,7 @@
 //! `airlock policy test`: a policy's own examples, and tables of expected decisions.
 
 use super::super::open;
+use super::check::counted;
 use super::{load, read};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
@@ -49,7 +50,7 @@ fn read_tests(path: &Path) -> Result<Vec<PolicyTest>, Failure> {
     parse_tests(&bytes).map_err(|problems| {
         let name = shown(path);
         let text = String::from_utf8_lossy(&bytes);
-        let found = count(problems.len() as u64, "problem");
+        let found = counted(&problems);
         Failure::new(Kind::Usage, format!("{name} does not load: {found}"))
             .fix("mend each problem, then run the tests again")
             .details(render(&text, &name, &problems))

@@ -148,6 +148,33 @@ fn a_grant_of_an_earlier_policy_is_not_among_those_that_can_be_used() {
 }
 
 #[test]
+fn what_was_asked_under_an_earlier_policy_is_over_and_makes_room() {
+    let place = place();
+    for number in 0..21 {
+        place.write(&format!("ask/{number}.txt"), "a\n");
+    }
+    let kernel = place.open();
+    let session = begin(&kernel);
+    for number in 0..20 {
+        review(read(&kernel, &session, &format!("ask/{number}.txt")));
+    }
+    let refused = failed(read(&kernel, &session, "ask/20.txt"));
+    assert_eq!(refused.code, "too_many_approvals");
+    update(&kernel, &format!("{ASKS}# Another.\n"));
+    assert!(listed(&kernel, "open").is_empty());
+    let closed = listed(&kernel, "closed");
+    let over = closed.iter();
+    let over = over.filter(|one| one["status"] == "policy_changed");
+    assert_eq!(over.count(), 20);
+    let asked = review(read(&kernel, &session, "ask/20.txt")).approval.id;
+    assert_eq!(listed(&kernel, "open").len(), 1);
+    kernel
+        .answer_request(person(&kernel), &asked, &yes())
+        .unwrap();
+    done(read(&kernel, &session, "ask/20.txt"));
+}
+
+#[test]
 fn clients_cannot_ask_without_end_by_working_in_more_sessions() {
     let place = place();
     for number in 0..21 {

@@ -7,6 +7,7 @@
 use crate::change::Change;
 use crate::error::StateError;
 use crate::fact::{Fact, Kind};
+use crate::journal::Reader;
 use crate::sessions::Owner;
 use crate::store::{Durable, State};
 use airlock_core::{Digest, Timestamp};
@@ -57,7 +58,8 @@ pub enum ApprovalStatus {
     Expired,
     /// It was open or granted when the session that asked ended for good.
     SessionEnded,
-    /// It was approved under another policy than the one in force, which it does not hold for.
+    /// It was asked or approved under another policy than the one in force: it takes no yes any more,
+    /// and what it granted does not hold.
     PolicyChanged,
 }
 
@@ -97,12 +99,19 @@ impl Approval {
 
     /// How it stands at `now` while `policy` is in force.
     pub fn status_under(&self, policy: Generation, now: Timestamp) -> ApprovalStatus {
-        let status = self.status(now);
-        let bound = self.grant.as_ref().map(|grant| grant.binding.generation);
-        if status == ApprovalStatus::Granted && bound != Some(policy) {
-            return ApprovalStatus::PolicyChanged;
+        let asked = self.request.binding.generation;
+        let granted = self.grant.as_ref().map(|grant| grant.binding.generation);
+        match self.status(now) {
+            ApprovalStatus::Open if asked != policy => ApprovalStatus::PolicyChanged,
+            ApprovalStatus::Granted if granted != Some(policy) => ApprovalStatus::PolicyChanged,
+            status @ (ApprovalStatus::Open
+            | ApprovalStatus::Granted
+            | ApprovalStatus::Spent
+            | ApprovalStatus::Denied
+            | ApprovalStatus::Expired
+            | ApprovalStatus::SessionEnded
+            | ApprovalStatus::PolicyChanged) => status,
         }
-        status
     }
 
     fn reply(&self) -> Option<Reply> {
@@ -277,29 +286,24 @@ impl State {
                     | ApprovalStatus::PolicyChanged => Asked::Again(same),
                 });
             }
-            let open = writer
-                .standing(Kind::Approval, &asker, STATUS_OPEN, now)?
-                .len();
+            // What was asked under another policy waits for nobody: to answer it would make no room.
+            let policy = approval.request.binding.generation;
+            let open = approvals(writer.standing(Kind::Approval, &asker, STATUS_OPEN, now)?)
+                .iter()
+                .filter(|other| other.request.binding.generation == policy)
+                .count();
             if open >= OPEN {
                 return Ok(Asked::TooMany { open });
             }
             if !insist {
                 let owner = approval.owner().to_string();
                 let front = &approval.request.action.asker.plugin;
-                let open = writer.count_open(&owner, front, now)?;
+                let open = writer.count_open(&owner, front, policy, now)?;
                 if open >= OPEN_TOGETHER {
                     return Ok(Asked::TooMany { open });
                 }
             }
-            let mut waiting = Vec::new();
-            for id in asked.iter() {
-                let found = writer.find(Kind::Approval, &id.to_string())?;
-                let found = found.and_then(Fact::approval);
-                if found.is_some_and(|one| one.status(now) == ApprovalStatus::Open) {
-                    waiting.push(id.clone());
-                }
-            }
-            *asked = waiting;
+            *asked = waiting(writer, asked, policy, now)?;
             if asked.len() >= most {
                 return Ok(Asked::TooManyOfOne { open: asked.len() });
             }
@@ -475,6 +479,24 @@ fn matters(earlier: &Approval, denials: Denials, now: Timestamp) -> bool {
         | ApprovalStatus::SessionEnded
         | ApprovalStatus::PolicyChanged => false,
     }
+}
+
+/// Those of `asked` that wait for an answer while `policy` is in force.
+fn waiting(
+    reader: &Reader<'_>,
+    asked: &[ApprovalId],
+    policy: Generation,
+    now: Timestamp,
+) -> Result<Vec<ApprovalId>, StateError> {
+    let mut waiting = Vec::new();
+    for id in asked {
+        let found = reader.find(Kind::Approval, &id.to_string())?;
+        let found = found.and_then(Fact::approval);
+        if found.is_some_and(|one| one.status_under(policy, now) == ApprovalStatus::Open) {
+            waiting.push(id.clone());
+        }
+    }
+    Ok(waiting)
 }
 
 /// The last few approvals of the same syscall that were answered.

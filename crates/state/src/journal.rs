@@ -40,9 +40,9 @@ pub(crate) struct Stretch<'a> {
     pub(crate) most: usize,
 }
 
-/// How an approval stands at `?3` under the policy `?4`: it waits, it grants, or it is over. A grant
-/// that was given under another policy covers nothing.
-const RANK: &str = "CASE WHEN due <= ?3 THEN 2 WHEN status = 'open' THEN 0 WHEN status = 'granted' AND json_extract(body, '$.approval.grant.binding.generation') = ?4 THEN 1 ELSE 2 END";
+/// How an approval stands at `?3` under the policy `?4`: it waits, it grants, or it is over. One that
+/// was asked under another policy takes no yes any more, and a grant of another covers nothing.
+const RANK: &str = "CASE WHEN due <= ?3 THEN 2 WHEN status = 'open' AND json_extract(body, '$.approval.request.binding.generation') = ?4 THEN 0 WHEN status = 'granted' AND json_extract(body, '$.approval.grant.binding.generation') = ?4 THEN 1 ELSE 2 END";
 
 /// The shortest end of a name that stands for it.
 const ENDING: i64 = 4;
@@ -263,19 +263,21 @@ impl Reader<'_> {
         )
     }
 
-    /// How many questions `front` has open at `now` for `owner`, whatever its sessions.
+    /// How many questions `front` has open at `now` for `owner` under `policy`, whatever its sessions.
     pub(crate) fn count_open(
         &self,
         owner: &str,
         front: &PluginName,
+        policy: Generation,
         now: Timestamp,
     ) -> Result<usize, StateError> {
         // The last part of who asks, which no other part can pass for.
         let end = format!("/{front}");
+        let policy = policy.digest().to_string();
         self.db
             .query_row(
-                "SELECT count(*) FROM facts WHERE kind = 'approval' AND owner = ?1 AND status = 'open' AND due > ?2 AND substr(parent, -length(?3)) = ?3",
-                params![owner, now.as_micros(), end],
+                "SELECT count(*) FROM facts WHERE kind = 'approval' AND owner = ?1 AND status = 'open' AND due > ?2 AND substr(parent, -length(?3)) = ?3 AND json_extract(body, '$.approval.request.binding.generation') = ?4",
+                params![owner, now.as_micros(), end, policy],
                 |row| row.get::<_, i64>(0),
             )
             .map(|count| usize::try_from(count).unwrap_or(usize::MAX))

@@ -30,7 +30,7 @@ pub struct Listing<'a> {
     /// Only those that come after this one. Of one standing none is left out or listed twice that stands
     /// so from the first page to the last.
     pub after: Option<&'a ApprovalId>,
-    /// The policy in force: what was granted under another is over.
+    /// The policy in force: what was asked or granted under another is over.
     pub policy: Generation,
     /// When they stand so.
     pub now: Timestamp,

@@ -15,8 +15,8 @@ use airlock_state::{
     State,
 };
 use support::{
-    answer, asked, at, generation, listed, no, open, owner, place, query, question, request,
-    session, session_for, tamper, yes,
+    answer, asked, at, generation, listed, no, open, owner, place, query, question, question_under,
+    request, session, session_for, tamper, yes,
 };
 
 fn name(id: &str) -> SessionId {
@@ -207,6 +207,10 @@ fn a_front_has_a_bounded_number_of_open_questions_whatever_its_sessions() {
         let new = state.ask(question(id, &request), insist, at(2)).unwrap();
         assert!(matches!(new, Asked::New(_)), "{id}: {new:?}");
     }
+    // Neither is another policy.
+    let policy = question_under("another", "policy", &request_in("s10", "src/policy.rs"));
+    let new = state.ask(policy, false, at(2)).unwrap();
+    assert!(matches!(new, Asked::New(_)), "{new:?}");
     // The end of a session makes room for what it asked, and for no more.
     leave(&state, "s3");
     for number in 0..9 {
@@ -218,14 +222,14 @@ fn a_front_has_a_bounded_number_of_open_questions_whatever_its_sessions() {
 }
 
 #[test]
-fn a_grant_of_another_policy_is_not_listed_as_one() {
+fn what_was_asked_or_granted_under_another_policy_is_over() {
     let place = place();
     let state = open(place.path());
     let id = asked(&state, "q1", "src/q1.rs");
     let approval = answer(&state, &id, yes(&[]), 1).unwrap();
     asked(&state, "q2", "src/q2.rs");
-    for (policy, granted, closed, want) in [
-        ("another", 0, 1, ApprovalStatus::PolicyChanged),
+    for (policy, standing, closed, want) in [
+        ("another", 0, 2, ApprovalStatus::PolicyChanged),
         ("policy", 1, 0, ApprovalStatus::Granted),
     ] {
         let policy = generation(policy);
@@ -240,9 +244,9 @@ fn a_grant_of_another_policy_is_not_listed_as_one() {
             let page = state.approvals(&owner("ada"), &listing).unwrap();
             page.unwrap().approvals.len()
         };
-        assert_eq!(count(ApprovalStanding::Granted), granted, "{want:?}");
+        assert_eq!(count(ApprovalStanding::Granted), standing, "{want:?}");
         assert_eq!(count(ApprovalStanding::Closed), closed, "{want:?}");
-        assert_eq!(count(ApprovalStanding::Open), 1, "{want:?}");
+        assert_eq!(count(ApprovalStanding::Open), standing, "{want:?}");
         assert_eq!(approval.status_under(policy, at(9)), want);
         let request = request("src/q1.rs");
         let mut query = query(&request, 9);

@@ -15,7 +15,7 @@ use airlock_state::{AnswerStateError, ApprovalStanding, ApprovalStatus, Asked, S
 use std::process::{Command, Stdio};
 use support::{
     OPEN, answer, asked, asked_nothing, at, generation, listed, no, open, owner, place, query,
-    question, request, tamper, yes,
+    question, question_under, request, tamper, yes,
 };
 
 /// Questions of every standing at second 10: two that wait, two that grant, two that are over.
@@ -202,6 +202,33 @@ fn what_asks_as_one_has_a_smaller_bound_of_its_own_whoever_asks_in_it() {
     assert!(matches!(ask("q7", "s1", OPEN + 3), Asked::New(_)));
     // Nobody else is held up.
     asked(&state, "another", "src/another.rs");
+}
+
+#[test]
+fn what_was_asked_under_another_policy_takes_no_room() {
+    let place = place();
+    let state = open(place.path());
+    let mut held = Vec::new();
+    let mut ask = |policy: &str, name: &str| {
+        let request = request(&format!("src/{name}.rs"));
+        let share = Share {
+            asked: &mut held,
+            most: 20,
+        };
+        let asked = state.ask_in(share, question_under(policy, name, &request), false, at(1));
+        asked.unwrap()
+    };
+    for policy in ["policy", "another"] {
+        for number in 0..20 {
+            let new = ask(policy, &format!("{policy}-{number}"));
+            assert!(matches!(new, Asked::New(_)), "{policy} {number}: {new:?}");
+        }
+        let flood = ask(policy, &format!("{policy}-more"));
+        assert_eq!(flood, Asked::TooMany { open: 20 }, "{policy}");
+    }
+    // A policy that is put in force again finds its questions as they were.
+    assert!(matches!(ask("policy", "policy-3"), Asked::Again(_)));
+    assert_eq!(ask("policy", "back"), Asked::TooMany { open: 20 });
 }
 
 #[test]

@@ -228,15 +228,27 @@ fn a_question_out_of_date_takes_no_answer_and_says_why() {
     let id = open(&world);
     world.write(".airlock/policy.yaml", format!("{POLICY}# another\n"));
     assert_eq!(at_terminal(&world, "trust", Typed::Line("y")).code, Some(0));
-    let ran = answering(&world, &format!("approvals approve {id}"), &["y"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    // One that takes no answer any more is not put.
     let told = "the question is out of date: the policy changed since it was asked";
     let fix = "let the action be asked for again, and answer the new question";
+    for verb in ["approve", "deny", "defer"] {
+        let ran = world.quiet(&["approvals", verb, &id]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(
+            ran.stderr.contains(told) && ran.stderr.contains(fix),
+            "{ran:?}"
+        );
+    }
+    let listed = world.quiet(&["approvals", "list"]);
+    assert_eq!(listed.stdout, "", "{listed:?}");
+    let closed = world.quiet(&["approvals", "list", "--status", "closed"]);
     assert!(
-        ran.stdout.contains(told) && ran.stdout.contains(fix),
-        "{ran:?}"
+        closed.stdout.contains(&id) && closed.stdout.contains("policy_changed"),
+        "{closed:?}"
     );
-    // One that takes no answer any more is not put.
+    // Asked again it is another question, which is answered once.
+    world.quiet(ASK);
+    let id = open(&world);
     let denied = answering(&world, &format!("approvals deny {id}"), &[]);
     assert_eq!(denied.code, Some(0), "{denied:?}");
     for verb in ["approve", "deny", "defer"] {

@@ -87,9 +87,14 @@ pub(crate) const FACTS: GateFacts = GateFacts {
 
 /// The question about `request` under the name `id`.
 pub(crate) fn question(id: &str, request: &Request) -> Approval {
+    question_under("policy", id, request)
+}
+
+/// The same, asked while `policy` is in force.
+pub(crate) fn question_under(policy: &str, id: &str, request: &Request) -> Approval {
     let id = ApprovalId::new(id).unwrap();
     let lifetime = Span::from_secs(OPEN.unsigned_abs());
-    let decision = decision("policy");
+    let decision = decision(policy);
     Approval {
         request: ApprovalRequest::new(id, request, &FACTS, &decision, None, None, at(0), lifetime),
         stage: None,

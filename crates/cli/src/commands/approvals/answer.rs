@@ -75,6 +75,10 @@ fn plain(global: &Global, args: AnswerArgs, reply: Reply, output: &mut Output) -
 fn still_open(question: &Value) -> Result<(), Failure> {
     let error = match text(question, "status") {
         "expired" => AnswerError::Expired,
+        // One with a grant was answered before the policy changed.
+        "policy_changed" if question.get("grant").is_none_or(Value::is_null) => {
+            AnswerError::Stale("the policy")
+        }
         "granted" | "spent" | "denied" | "policy_changed" => AnswerError::Settled,
         "session_ended" => {
             let what = "the session that asked has ended: nobody can use an answer";

@@ -43,7 +43,8 @@ pub struct Ends<'a> {
 
 impl Remote {
     /// The kernel that runs for the workspace whose state is in `state`, if one answers, speaks this
-    /// version, serves `workspace` and was opened with `settings`.
+    /// version, serves `workspace` and was opened with `settings`. One whose directory was replaced since
+    /// serves what is there no more.
     pub fn find(
         state: &Path,
         workspace: &WorkspaceId,
@@ -52,7 +53,9 @@ impl Remote {
     ) -> Option<Self> {
         let remote = Self::any(state, front)?;
         let about = remote.client.greeting().get("about")?;
-        let same = about.get("workspace") == Some(&json!(workspace));
+        // It holds the directory it began with, and what it starts goes by the path.
+        let same = about.get("workspace") == Some(&json!(workspace))
+            && about.get("in_place") == Some(&json!(true));
         (same && remote.was_opened_with(settings)).then_some(remote)
     }
 

@@ -165,6 +165,7 @@ impl Service {
             "version": env!("CARGO_PKG_VERSION"),
             "workspace": self.kernel.workspace().id(),
             "root": self.kernel.workspace().root().path(),
+            "in_place": self.kernel.workspace().root().is_in_place(),
             "policy": policy.generation().digest(),
             "untrusted": answers::untrusted(&self.kernel),
             "broken": answers::broken(&self.kernel),
@@ -310,6 +311,7 @@ impl Handler for Service {
             "pid": std::process::id(),
             "workspace": self.kernel.workspace().id(),
             "root": self.kernel.workspace().root().path(),
+            "in_place": self.kernel.workspace().root().is_in_place(),
             "settings": self.settings,
         });
         let number = self.runs.next_client();

@@ -448,6 +448,12 @@ fn status(place: &Place, output: &mut Output) -> Ending {
         number("up_ms") / 1000,
         number("calls")
     ));
+    if told.get("in_place") == Some(&Value::Bool(false)) {
+        output.warning(
+            "another directory stands in the place of its workspace, so that commands here do not use it; \
+             end it: airlock kernel stop",
+        );
+    }
     for left in told
         .get("left_behind")
         .and_then(Value::as_array)

@@ -123,6 +123,37 @@ fn a_kernel_of_another_build_or_with_other_models_is_not_used() {
 }
 
 /// The first line a kernel in the foreground says.
+#[test]
+fn a_kernel_whose_directory_was_replaced_is_not_used() {
+    let world = World::governed();
+    world.write("told.txt", "one tree\n");
+    let served = world.serve();
+    let read = || {
+        world
+            .quiet(&["tool", "call", "fs.read", "path=told.txt"])
+            .stdout
+    };
+    assert!(read().contains("one tree"), "the control");
+    let calls = || world.quiet(&["kernel", "status", "--json"]).json()["calls"].clone();
+    let before = calls();
+    let (here, away) = (world.workspace(), world.path("away"));
+    std::fs::rename(&here, &away).unwrap();
+    std::fs::create_dir(&here).unwrap();
+    world.write("told.txt", "another tree\n");
+    assert!(read().contains("another tree"), "{}", read());
+    let status = world.quiet(&["kernel", "status"]);
+    assert!(
+        status.stderr.contains("another directory stands"),
+        "{status:?}"
+    );
+    assert_eq!(calls(), before, "it was asked nothing");
+    std::fs::remove_dir_all(&here).unwrap();
+    std::fs::rename(&away, &here).unwrap();
+    assert!(read().contains("one tree"));
+    assert_ne!(calls(), before, "it is used again");
+    assert_eq!(served.stop().code, Some(0));
+}
+
 fn first_line(child: &mut std::process::Child) -> String {
     let mut line = String::new();
     let mut said = std::io::BufReader::new(child.stdout.take().unwrap());

@@ -52,6 +52,14 @@ pub(super) fn open_file(root: &OwnedFd, path: &str) -> Result<File, OpenError> {
     regular(open(root, path, flags, no_symlinks())?)
 }
 
+pub(super) fn is_in_place(directory: &OwnedFd, path: &str) -> bool {
+    let same = |held: rustix::fs::Stat, there: rustix::fs::Stat| {
+        (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino)
+    };
+    let both = rustix::fs::fstat(directory).and_then(|held| Ok((held, rustix::fs::stat(path)?)));
+    both.is_ok_and(|(held, there)| same(held, there))
+}
+
 pub(super) fn open_directory(root: &OwnedFd, path: &str) -> Result<OwnedFd, OpenError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     open(root, path, flags, no_symlinks())

@@ -126,6 +126,11 @@ impl Root {
         &self.path
     }
 
+    /// Whether its path still leads to it: somebody may have put another directory there.
+    pub fn is_in_place(&self) -> bool {
+        platform::is_in_place(&self.directory, &self.path)
+    }
+
     /// Reaches `path` without reading it, following symlinks that stay inside.
     pub(crate) fn open_beneath(&self, path: &WorkspacePath) -> Result<Opened, OpenError> {
         #[cfg(target_os = "linux")]

@@ -13,6 +13,10 @@ pub(super) fn open_root(_: &Path) -> Result<(Handle, String), RootError> {
     Err(RootError::Unsupported)
 }
 
+pub(super) const fn is_in_place(_: &Handle, _: &str) -> bool {
+    true
+}
+
 pub(super) fn reach(_: &Handle, _: &str) -> Result<Handle, OpenError> {
     Err(OpenError::Unsupported)
 }

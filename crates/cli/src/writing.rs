@@ -59,6 +59,12 @@ impl Making {
         making.finish()
     }
 
+    /// The directory it will be in, by its real name.
+    pub(crate) fn place(&self) -> io::Result<PathBuf> {
+        let place = self.file.path().parent();
+        place.unwrap_or(Path::new(".")).canonicalize()
+    }
+
     pub(crate) fn file(&mut self) -> &mut File {
         self.file.as_file_mut()
     }

@@ -75,6 +75,28 @@ fn an_export_that_cannot_be_written_leaves_nothing_behind() {
 }
 
 #[test]
+fn an_export_replaces_nothing_of_airlocks_own() {
+    let world = logged();
+    std::os::unix::fs::symlink(world.state(), world.workspace().join("elsewhere")).unwrap();
+    for path in [
+        world.state().join("audit.db"),
+        world.state().join("keys/new.jsonl"),
+        world.workspace().join(".airlock/policy.yaml"),
+        world.workspace().join("elsewhere/audit.db"),
+    ] {
+        let was_there = path.exists();
+        let ran = world.quiet(&["audit", "export", "--output", path.to_str().unwrap()]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(
+            ran.stderr.contains("in a directory of Airlock's own"),
+            "{ran:?}"
+        );
+        assert_eq!(path.exists(), was_there, "{}", path.display());
+    }
+    assert_eq!(world.quiet(&["audit", "verify"]).code, Some(0));
+}
+
+#[test]
 fn an_export_takes_the_place_of_no_pipe_link_or_device() {
     let world = logged();
     let at = |name: &str| world.workspace().join(name);

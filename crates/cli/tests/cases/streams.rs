@@ -67,6 +67,18 @@ fn a_result_that_did_not_arrive_is_a_failure() {
 }
 
 #[test]
+fn a_command_whose_output_is_lost_is_ended_and_that_is_told() {
+    let world = World::governed();
+    for script in ["seq 1000; sleep 60", "seq 100000; sleep 60", "echo"] {
+        let line = format!("exec \"$AIRLOCK\" exec -- sh -c '{script}' >/dev/full");
+        let ran = shell(&world, &line);
+        assert_eq!(ran.code, Some(125), "{script}: {ran:?}");
+        let said = "error: the command was ended: what it says cannot be written\n  why: No space left on device";
+        assert!(ran.stderr.contains(said), "{script}: {ran:?}");
+    }
+}
+
+#[test]
 fn a_closed_stderr_does_not_stop_the_data() {
     let world = World::governed();
     let ran = shell(&world, "exec \"$AIRLOCK\" policy show 2>&-");

@@ -1,19 +1,33 @@
 //! `airlock audit export`: records for other tools, or for verification elsewhere.
 
-use crate::args::ExportFormat as Chosen;
+use crate::args::{ExportFormat as Chosen, Global};
 use crate::failure::{Ending, Failure, Kind, cause};
 use crate::output::{Output, shown, stdout_failure};
+use crate::place::Place;
 use crate::writing::{Making, WriteError};
 use airlock_audit::{ExportError, ExportFormat, ExportLogError, Exported};
 use airlock_kernel::Kernel;
 use serde_json::json;
 use std::io::{BufWriter, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// What no export replaces: Airlock's own directories, the log among them, and the workspace's.
+pub(super) fn guarded(global: &Global) -> Result<Vec<PathBuf>, Failure> {
+    let place = Place::find(global.workspace.as_deref())?;
+    let mut guarded = place.own();
+    guarded.push(place.workspace.join(".airlock"));
+    // What is not there cannot be written into.
+    let real = guarded
+        .into_iter()
+        .filter_map(|path| path.canonicalize().ok());
+    Ok(real.collect())
+}
 
 pub(super) fn run(
     kernel: &Kernel,
     format: Chosen,
     path: Option<&Path>,
+    guarded: &[PathBuf],
     output: &mut Output,
 ) -> Ending {
     let format = match format {
@@ -40,6 +54,13 @@ pub(super) fn run(
     };
     // A failed export leaves no half file.
     let mut file = Making::begin(path).map_err(refused)?;
+    let place = file.place().map_err(|error| failed(&error))?;
+    if guarded.iter().any(|own| place.starts_with(own)) {
+        let what = format!("cannot write {}", shown(path));
+        return Err(Failure::new(Kind::Usage, what)
+            .why("it is in a directory of Airlock's own, where it could replace what is kept there")
+            .fix("name a file somewhere else"));
+    }
     let exported = match kernel.log().export(BufWriter::new(file.file()), format) {
         Ok(exported) => exported,
         Err(ExportLogError::Write(ExportError::Io(error))) => return Err(failed(&error)),

@@ -44,7 +44,8 @@ pub(super) fn run(global: &Global, command: AuditCommand, output: &mut Output) -
             output: path,
         } => {
             let kernel = reader(global, "export", Errand::WayOut, output)?;
-            export::run(&kernel, format, path.as_deref(), output)
+            let guarded = export::guarded(global)?;
+            export::run(&kernel, format, path.as_deref(), &guarded, output)
         }
         AuditCommand::Stats => {
             let kernel = reader(global, "stats", Errand::Work, output)?;

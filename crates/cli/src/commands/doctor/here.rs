@@ -1,6 +1,6 @@
 //! Probing this machine, or remembering what that said.
 
-use super::ladder::looked_twice;
+use super::ladder::{keep, looked_twice};
 use super::table;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
@@ -55,8 +55,7 @@ pub(super) fn run(global: &Global, cached: bool, output: &mut Output) -> Ending 
         None => probed(&site)?,
     };
     if let (false, Some(key)) = (known, &key) {
-        // Without a record the next start probes again: slower, and no less sure.
-        let _kept = probe::remember(&record, key, &findings);
+        keep(&record, key, &findings);
     }
     let needed = needed(&place, output);
     let lacking = unmet(&findings, &needed);

@@ -5,6 +5,8 @@ use crate::place::Place;
 use airlock_kernel::{Ladder, Rung};
 use airlock_sandbox::Launcher;
 use airlock_sandbox::probe::{self, CacheKey, Findings};
+use rustix::process::{Resource, getrlimit};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// What was found out, read at most once.
@@ -40,10 +42,30 @@ impl Ladder for Probed {
             };
         };
         if let Ok(key) = CacheKey::now(&self.site.program) {
-            // Without a record the next command finds out again.
-            let _kept = probe::remember(&self.site.state.join(RECORD), &key, &findings);
+            keep(&self.site.state.join(RECORD), &key, &findings);
         }
         rung(&findings)
+    }
+}
+
+/// Descriptors without which a launcher may fail for lack of them.
+const DESCRIPTORS: u64 = 256;
+
+/// Keeps what was found out, unless it may say more of who looked than of the machine: that nothing holds
+/// is looked at again each time, and what is less than the best where there was little to look with.
+pub(super) fn keep(record: &Path, key: &CacheKey, findings: &Findings) {
+    let descriptors = getrlimit(Resource::Nofile).current;
+    if is_kept(findings, descriptors.unwrap_or(u64::MAX)) {
+        // Without a record the next command finds out again: slower, and no less sure.
+        let _kept = probe::remember(record, key, findings);
+    }
+}
+
+fn is_kept(findings: &Findings, descriptors: u64) -> bool {
+    match findings.launcher() {
+        Some(Launcher::Native) => true,
+        Some(Launcher::Bwrap | Launcher::Seatbelt) => descriptors >= DESCRIPTORS,
+        None => false,
     }
 }
 
@@ -95,6 +117,20 @@ mod tests {
                 found(Step::Bwrap, bwrap),
                 found(Step::Container, State::Missing),
             ],
+        }
+    }
+
+    #[test]
+    fn what_may_be_for_lack_of_descriptors_is_not_kept() {
+        for (native, bwrap, descriptors, want) in [
+            (State::Works, State::Missing, 20, true),
+            (State::Limited, State::Missing, 20, true),
+            (State::Missing, State::Works, DESCRIPTORS, true),
+            (State::Missing, State::Works, DESCRIPTORS - 1, false),
+            (State::Missing, State::Missing, u64::MAX, false),
+        ] {
+            let kept = is_kept(&findings(native, bwrap), descriptors);
+            assert_eq!(kept, want, "{native:?} {bwrap:?} {descriptors}");
         }
     }
 

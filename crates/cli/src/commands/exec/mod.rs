@@ -90,7 +90,7 @@ fn execute(global: &Global, args: &ExecArgs, ahead: Option<Ahead>, output: &mut 
     let Some(ran) = done.ran.as_deref() else {
         return Err(Failure::new(Kind::Failed, "the command left no result"));
     };
-    let exit = session.exit(ran, &streams);
+    let exit = session.exit(ran, &streams)?;
     open::warn_of_break(&kernel, Duration::ZERO, output);
     if output.is_json() {
         report::object(&done, ran, exit, &streams, output);
@@ -118,6 +118,15 @@ struct Session<'a> {
 enum Target {
     Captured(Captured, Captured),
     Passed(Passed, Passed),
+}
+
+impl Target {
+    fn lost(&self) -> Option<&io::Error> {
+        match self {
+            Self::Passed(out, err) => out.lost().or_else(|| err.lost()),
+            Self::Captured(..) => None,
+        }
+    }
 }
 
 impl Session<'_> {
@@ -187,18 +196,25 @@ impl Session<'_> {
         })
     }
 
-    /// The command's own code; for one we ended, the signal that had us do it.
-    fn exit(&self, ran: &airlock_kernel::Ran, target: &Target) -> u8 {
+    /// The command's own code; for one we ended, the signal that had us do it. An error if some of what it
+    /// said is lost.
+    fn exit(&self, ran: &airlock_kernel::Ran, target: &Target) -> Result<u8, Failure> {
+        if let Some(error) = target.lost() {
+            let what = "the command was ended: what it says cannot be written";
+            return Err(Failure::new(Kind::Failed, what).why(error).fix(
+                "make room, or write elsewhere; what it changed is in the stage: airlock diff",
+            ));
+        }
         let cancelled = ran.word() == "cancelled";
         let signal = match target {
             // Nobody reads on: what the command itself would have died of.
             Target::Passed(out, _) if out.is_closed() => Some(13),
             Target::Passed(..) | Target::Captured(..) => self.watch.last(),
         };
-        match signal.filter(|_| cancelled) {
+        Ok(match signal.filter(|_| cancelled) {
             Some(number) => 128_u8.saturating_add(number),
             None => ran.exit(),
-        }
+        })
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn execute(
     let Some(ran) = done.ran.as_deref() else {
         return Err(Failure::new(Kind::Failed, "the command left no result"));
     };
-    let exit = session.exit(ran, &target);
+    let exit = session.exit(ran, &target)?;
     if output.is_json() {
         report::object(&done, ran, exit, &target, output);
     } else {

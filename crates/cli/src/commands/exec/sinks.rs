@@ -4,10 +4,11 @@ use crate::terminal::{Filter, Level, Stopper, Watch};
 use std::io::{self, Write};
 
 /// Passes output on to a stream of ours. A reader that went away ends the command, as a broken pipe
-/// would.
+/// would, and so does whatever else nothing can be written to.
 pub(super) struct Passed {
     stream: Box<dyn Write + Send>,
     closed: bool,
+    lost: Option<io::Error>,
     stop: Option<Stopper>,
 }
 
@@ -21,6 +22,7 @@ impl Passed {
         Self {
             stream,
             closed: false,
+            lost: None,
             stop: None,
         }
     }
@@ -34,11 +36,22 @@ impl Passed {
     pub(super) const fn is_closed(&self) -> bool {
         self.closed
     }
+
+    /// Why some of it could not be written, though somebody reads.
+    pub(super) const fn lost(&self) -> Option<&io::Error> {
+        self.lost.as_ref()
+    }
+
+    fn end(&self) {
+        if let Some(stop) = &self.stop {
+            stop.stop();
+        }
+    }
 }
 
 impl Write for Passed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.closed {
+        if self.closed || self.lost.is_some() {
             return Ok(bytes.len());
         }
         // What is written is seen at once, whatever the stream buffers.
@@ -47,16 +60,12 @@ impl Write for Passed {
             .write_all(bytes)
             .and_then(|()| self.stream.flush());
         match written {
-            Ok(()) => Ok(bytes.len()),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.closed = true;
-                if let Some(stop) = &self.stop {
-                    stop.stop();
-                }
-                Ok(bytes.len())
-            }
-            Err(error) => Err(error),
+            Ok(()) => return Ok(bytes.len()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.closed = true,
+            Err(error) => self.lost = Some(error),
         }
+        self.end();
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -174,7 +174,8 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     if let rusqlite::Error::SqliteFailure(inner, _) = error {
         return matches!(
             inner.code,
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase
+            // No row is as long as SQLite may come to think of a damaged one.
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TooBig
         ) || inner.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
     }
     // A row that has not the shape the schema promises.

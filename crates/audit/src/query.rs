@@ -2,10 +2,12 @@
 //!
 //! Every filter scans: the stored record is the only truth, and an index could be made to lie
 //! about it. Memory stays flat whatever the log's size. A record whose digest does not match its
-//! contents is an error, never an answer; whoever asks on gets those behind it.
+//! contents, or that SQLite cannot read, is an error, never an answer; whoever asks on gets those
+//! behind it. After any other failure there are no more.
 
 use crate::chain::Sealed;
 use crate::segment::{ReadError, Row, Source};
+use crate::store::Layout;
 use crate::{Entry, EventType};
 use airlock_core::Timestamp;
 use std::collections::BTreeMap;
@@ -145,7 +147,13 @@ impl Records {
         }
     }
 
-    /// The next record as it is stored, whether or not it can be read. No filter is asked.
+    /// Has `layout`'s next opener look at every page, should this reader come upon damaged ones.
+    pub(crate) fn noting_damage(mut self, layout: &Layout) -> Self {
+        self.source.note_damage(layout);
+        self
+    }
+
+    /// The next record as it is stored, whether or not its contents can be read. No filter is asked.
     pub(crate) fn next_stored(&mut self) -> Result<Option<Row>, ReadError> {
         self.source.next_row()
     }

@@ -10,8 +10,8 @@
 mod support;
 
 use airlock_audit::{
-    Durability, EventType, Filter, Log, OpenError, StartupCheck, VerifyOptions, read_log, recover,
-    verify_database,
+    Durability, EventType, ExportFormat, Filter, Log, OpenError, ReadError, StartupCheck,
+    VerifyOptions, log_stats, read_log, recover, verify_database,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -306,4 +306,160 @@ fn a_backup_ends_however_much_is_written_meanwhile() {
         let copy = copy.expect("it ends").expect("it is made");
         assert!(copy.exists());
     });
+}
+
+/// A log of `records` records as killed commands leave it: some of it in the database, the rest in the
+/// write-ahead log beside it.
+fn unsettled(records: usize) -> Place {
+    let place = settled(records, 1_000);
+    let log = place.open();
+    log.append(&note("in the write-ahead log"), Durability::Durable)
+        .expect("appended");
+    log.close().expect("closes");
+    let ahead = std::fs::metadata(place.directory.join("audit.db-wal")).expect("it is there");
+    assert!(ahead.len() > PAGE as u64, "{} bytes", ahead.len());
+    place
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_set_aside_though_its_write_ahead_log_is_whole() {
+    let place = unsettled(200);
+    let whole = std::fs::metadata(place.database()).expect("exists").len();
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(place.database())
+        .expect("opens");
+    file.set_len(whole / 2 + 100).expect("cut");
+    drop(file);
+    // Without a check of every page.
+    let log = place.open();
+    let report = log.open_report().recovery.clone().expect("noticed");
+    assert!(
+        report.cause.contains("its file ends before page"),
+        "{report:?}"
+    );
+    assert!((50..=150).contains(&report.rescued), "{report:?}");
+    assert!(!report.lost.is_empty(), "{report:?}");
+    let texts = support::texts(&all(&log));
+    assert!(texts.iter().any(|text| text == "in the write-ahead log"));
+    log.close().expect("closes");
+    assert!(!place.verify().is_intact());
+    assert!(place.open().open_report().recovery.is_none());
+}
+
+#[test]
+fn a_file_that_is_shorter_than_the_log_because_pages_wait_beside_it_is_not_damaged() {
+    let place = settled(5, 1_000);
+    let log = place.open();
+    let large: Vec<_> = (0..20).map(|_| note(&"x".repeat(6_000))).collect();
+    let second = place.open();
+    log.append_batch(&large, Durability::Durable)
+        .expect("appended");
+    let length = std::fs::metadata(place.database()).expect("exists").len();
+    assert!(length < 20 * PAGE as u64, "{length} bytes: nothing waits");
+    assert!(place.open().open_report().recovery.is_none());
+    drop((log, second));
+    assert!(place.open().open_report().recovery.is_none());
+    assert!(place.verify().is_intact());
+}
+
+/// Overwrites the leaf page that the record `seq` lies in with `byte`.
+fn destroy_leaf_of(place: &Place, seq: u64, byte: u8) {
+    let records = stored(&place.directory).expect("intact");
+    let mut file = std::fs::read(place.database()).expect("readable");
+    let places = places(&file, &records);
+    let (at, _, _) = places
+        .iter()
+        .find(|(_, _, found)| *found >= seq)
+        .expect("in one piece");
+    let page = at / PAGE * PAGE;
+    file[page..page + PAGE].fill(byte);
+    std::fs::write(place.database(), file).expect("written");
+    for companion in ["audit.db-wal", "audit.db-shm"] {
+        let _ = std::fs::remove_file(place.directory.join(companion));
+    }
+}
+
+/// The numbers of the records that can be read and of those that cannot, in the order of the walk.
+fn walked(place: &Place, filter: Filter) -> (Vec<u64>, Vec<u64>) {
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for record in read_log(&place.directory, filter).expect("readable") {
+        match record {
+            Err(ReadError::Record { seq, .. }) => bad.push(seq),
+            record => good.push(record.expect("the walk goes on").sealed.seq()),
+        }
+    }
+    (good, bad)
+}
+
+#[test]
+fn a_damaged_page_keeps_no_reader_from_the_records_on_the_others() {
+    for byte in [0, 0xa5] {
+        let place = settled(200, 1_000);
+        let records = stored(&place.directory).expect("intact").len() as u64;
+        destroy_leaf_of(&place, 100, byte);
+        let (good, bad) = walked(&place, Filter::default());
+        assert!((1..100).contains(&bad.len()), "{byte}: {bad:?}");
+        assert!(bad.iter().any(|seq| (80..=140).contains(seq)), "{bad:?}");
+        // Every number is told, one way or the other.
+        let mut told = [good.clone(), bad.clone()].concat();
+        told.sort_unstable();
+        assert_eq!(told, (1..=records).collect::<Vec<_>>(), "{byte}");
+        let newest_first = Filter {
+            newest_first: true,
+            ..Filter::default()
+        };
+        let (mut down, mut lost) = walked(&place, newest_first);
+        down.reverse();
+        lost.reverse();
+        assert_eq!((down, lost), (good.clone(), bad.clone()), "{byte}");
+        let before = Filter {
+            last: bad.first().copied(),
+            ..Filter::default()
+        };
+        assert_eq!(walked(&place, before).1, bad[..1], "{byte}");
+        let stats = log_stats(&place.directory, &place.keys).expect("counted");
+        assert_eq!(stats.records, good.len() as u64, "{byte}");
+        assert_eq!(stats.unreadable, bad.len() as u64, "{byte}");
+    }
+}
+
+#[test]
+fn a_reader_that_comes_upon_a_damaged_page_has_the_next_opener_set_the_database_aside() {
+    let place = settled(200, 50);
+    destroy_leaf_of(&place, 100, 0);
+    let log = place.open();
+    assert!(
+        log.open_report().recovery.is_none(),
+        "it is far from the ends"
+    );
+    log.append(&note("after it"), Durability::Buffered)
+        .expect("appended");
+    let mut bytes = Vec::new();
+    let exported = log
+        .export(&mut bytes, ExportFormat::Jsonl)
+        .expect("exported");
+    assert!(
+        exported.left_out > 0 && exported.records > 100,
+        "{exported:?}"
+    );
+    assert!(exported.first_left_out.is_some());
+    // Who has it open keeps it; so does whoever comes meanwhile.
+    let other = place.open();
+    assert!(other.open_report().recovery.is_none());
+    for log in [log, other] {
+        log.close().expect("closes");
+    }
+    let log = place.open();
+    let report = log.open_report().recovery.clone().expect("set aside");
+    assert!(report.set_aside.as_ref().is_some_and(|path| path.exists()));
+    let lost: u64 = report
+        .lost
+        .iter()
+        .map(|(first, last)| last - first + 1)
+        .sum();
+    assert!((1..=exported.left_out).contains(&lost), "{report:?}");
+    assert!(!all(&log).is_empty());
+    log.close().expect("closes");
+    assert!(place.open().open_report().recovery.is_none(), "once");
 }

@@ -11,8 +11,8 @@ mod support;
 
 use airlock_audit::{
     AppendError, Break, DecisionSummary, Durability, Entry, EventType, ExportFormat, Filter,
-    Health, Log, OpenError, Receipt, Record, SignedCheckpoint, Stage, Trust, VerifyOptions,
-    log_stats, read_log, verify_database, verify_export,
+    Health, Log, OpenError, ReadError, Receipt, Record, SignedCheckpoint, Stage, Trust,
+    VerifyOptions, log_stats, read_log, verify_database, verify_export,
 };
 use airlock_core::{ActionId, Timestamp};
 use rusqlite::Connection;
@@ -442,6 +442,66 @@ fn a_damaged_record_keeps_nobody_from_the_others() {
         let broken = verify_export(&*bytes, Trust::default()).expect_err("damaged");
         assert_eq!(broken.seq(), Some(7), "{sql}: {broken}");
     }
+}
+
+#[test]
+fn a_last_row_that_holds_another_record_stops_nothing_and_is_a_break() {
+    let replaced =
+        "UPDATE records SET stored = (SELECT stored FROM records WHERE seq = 5) WHERE seq = 50";
+    let strayed = "INSERT INTO records SELECT 100000, stored FROM records WHERE seq = 5";
+    for (sql, last, first_bad) in [(replaced, 50, 50), (strayed, 100_000, 51)] {
+        let place = filled(50, 1_000);
+        tamper(&place, sql);
+        let newest = Filter {
+            newest_first: true,
+            limit: Some(1),
+            ..Filter::default()
+        };
+        let mut read = read_log(&place.directory, newest).expect("readable");
+        let told = read.next().expect("there is one").expect_err(sql);
+        assert!(
+            matches!(told, ReadError::Record { seq, .. } if seq == last),
+            "{told}"
+        );
+        let log = place.open();
+        assert!(log.open_report().recovery.is_none(), "{sql}");
+        let health = log.wait_for_health(Duration::from_secs(10));
+        assert!(
+            matches!(health, Health::Broken { seq: Some(seq), .. } if seq == first_bad),
+            "{sql}: {health:?}"
+        );
+        let receipt = log.append(&note("behind it"), Durability::Durable);
+        let written = receipt.expect("appended").written().expect("durable");
+        assert!(written.seq > last, "{sql}: {}", written.seq);
+        let mut bytes = Vec::new();
+        let exported = log
+            .export(&mut bytes, ExportFormat::Jsonl)
+            .expect("exported");
+        assert_eq!(exported.left_out, 0, "{sql}");
+        let broken = verify_export(&*bytes, Trust::default()).expect_err("it shows");
+        assert_eq!(broken.seq(), Some(first_bad), "{sql}: {broken}");
+        log.checkpoint().expect("signed");
+        log.close().expect("closes");
+        let report = place.verify();
+        let kind = report.chain.as_ref().map_err(Break::kind);
+        assert_eq!(kind.expect_err(sql), "reordered", "{report:?}");
+        assert_eq!(report.first_bad(), Some(first_bad), "{sql}");
+    }
+}
+
+#[test]
+fn a_stray_row_behind_which_there_are_no_numbers_is_set_aside() {
+    let place = filled(50, 1_000);
+    tamper(
+        &place,
+        "INSERT INTO records SELECT 9223372036854775807, stored FROM records WHERE seq = 5",
+    );
+    let log = place.open();
+    let recovery = log.open_report().recovery.clone().expect("recovered");
+    assert_eq!((recovery.rescued, recovery.recorded), (50, 51));
+    let receipt = log.append(&note("next"), Durability::Durable);
+    let written = receipt.expect("appended").written().expect("durable");
+    assert_eq!(written.seq, 52);
 }
 
 #[test]

@@ -93,13 +93,13 @@ fn newest(log: &Log) -> Result<u64, WireError> {
     let mut records = log.read(filter).map_err(|error| unreadable(&error))?;
     match records.next() {
         None => Ok(0),
-        Some(record) => record
-            .map(|record| record.sealed.seq())
-            .map_err(|error| unreadable(&error)),
+        Some(Ok(record)) => Ok(record.sealed.seq()),
+        Some(Err(ReadError::Record { seq, .. })) => Ok(seq),
+        Some(Err(error)) => Err(unreadable(&error)),
     }
 }
 
-/// At most `most` records after `after`.
+/// At most `most` records after `after`. One that is damaged keeps nobody from the others.
 fn records(log: &Log, after: u64, most: usize) -> Result<Vec<Event>, WireError> {
     let filter = Filter {
         limit: Some(most as u64),
@@ -109,6 +109,7 @@ fn records(log: &Log, after: u64, most: usize) -> Result<Vec<Event>, WireError> 
         .follow(after, filter)
         .map_err(|error| unreadable(&error))?;
     records
+        .filter(|record| !matches!(record, Err(ReadError::Record { .. })))
         .map(|record| record.map(|record| event(&record)))
         .collect::<Result<_, _>>()
         .map_err(|error| unreadable(&error))

@@ -8,6 +8,7 @@
 use crate::chain::STORED_PREFIX;
 use crate::encoding::MAX_BODY;
 use crate::recovery::suffixed;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -80,6 +81,18 @@ fn read_at(file: &mut File, offset: u64) -> io::Result<Vec<u8>> {
     let mut page = vec![0; PAGE];
     file.read_exact(&mut page)?;
     Ok(page)
+}
+
+/// The numbers of the pages in the write-ahead log of the database at `path`; none if there is no such log.
+pub(super) fn pages_ahead(path: &Path) -> Option<HashSet<u64>> {
+    let mut wal = File::open(suffixed(path, "-wal")).ok()?;
+    let frames = committed_frames(&mut wal).ok()?;
+    Some(
+        frames
+            .into_iter()
+            .map(|(page, _)| u64::from(page))
+            .collect(),
+    )
 }
 
 /// Page number and place of each committed frame, oldest first.

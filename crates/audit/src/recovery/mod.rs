@@ -8,10 +8,14 @@
 //! its own rows along; a backup fills in what it has.
 
 mod carve;
+mod extent;
 mod snapshot;
+mod suspicion;
 mod swap;
 
+pub(crate) use extent::check_extent;
 pub(crate) use snapshot::snapshot;
+pub(crate) use suspicion::{examine_suspect, is_suspect, suspect};
 pub(crate) use swap::{finish, is_unfinished};
 
 use crate::chain::{Head, LogId, Stored};

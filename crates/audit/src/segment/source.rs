@@ -2,14 +2,29 @@
 //!
 //! Archives may take over rows while a reader is under way: each chunk looks anew where the next
 //! record is, so nothing is skipped or seen twice.
+//!
+//! Guarantee: rows on damaged pages keep nobody from those behind them. Each number that is passed over
+//! is told, as a record that cannot be read.
+//!
+//! Non-guarantee: which numbers there were behind the last row that can be read is not known if the pages
+//! at the end are damaged. Opening the log for writing finds that.
 
 use super::{Segment, SegmentError, list_segments};
+use crate::open::is_damage;
+use crate::recovery;
+use crate::store::Layout;
+use crate::writer::{last_archived, newest_number};
 use rusqlite::Connection;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Rows a reader holds at once.
 const CHUNK: i64 = 256;
+
+/// Numbers behind damaged pages that are tried one by one, some hundred pages of records. From there on
+/// the steps grow with the distance, so that no distance takes long.
+const ONE_BY_ONE: u64 = 16_384;
 
 /// Why the log cannot be read on.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +74,19 @@ pub(crate) struct Source {
     end: u64,
     open: Option<Segment>,
     rows: VecDeque<Row>,
+    /// Numbers in front of these rows that cannot be read and are still to be told.
+    lost: Range<u64>,
+    /// Where to leave a note if there is damage.
+    noted: Option<Layout>,
     done: bool,
+}
+
+/// What a look into the database gave.
+#[derive(Debug, Default)]
+struct Found {
+    rows: Vec<Row>,
+    /// Whether there would be more, if the pages were not damaged.
+    is_cut_short: bool,
 }
 
 impl Source {
@@ -73,8 +100,15 @@ impl Source {
             end: last,
             open: None,
             rows: VecDeque::new(),
+            lost: 0..0,
+            noted: None,
             done: false,
         }
+    }
+
+    /// Has damage that is met on the way noted in `layout`.
+    pub(crate) fn note_damage(&mut self, layout: &Layout) {
+        self.noted = Some(layout.clone());
     }
 
     /// Nothing is wanted after all.
@@ -84,8 +118,21 @@ impl Source {
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Row>, ReadError> {
-        if self.rows.is_empty() && !self.done {
-            self.refill()?;
+        while self.rows.is_empty() && self.lost.is_empty() && !self.done {
+            if let Err(error) = self.refill() {
+                // Whoever asks on would meet the same for ever.
+                self.exhaust();
+                return Err(error);
+            }
+        }
+        let lost = if self.ascending {
+            self.lost.next()
+        } else {
+            self.lost.next_back()
+        };
+        if let Some(seq) = lost {
+            let detail = "the database is damaged where it was".to_owned();
+            return Err(ReadError::Record { seq, detail });
         }
         let Some((seq, stored)) = self.rows.pop_front() else {
             return Ok(None);
@@ -105,7 +152,14 @@ impl Source {
     }
 
     fn refill(&mut self) -> Result<(), ReadError> {
-        let rows = self.database_rows()?;
+        let found = self.database_rows(self.next, CHUNK)?;
+        if found.is_cut_short {
+            self.met_damage();
+        }
+        let rows = found.rows;
+        if rows.is_empty() && found.is_cut_short {
+            return self.pass_over();
+        }
         let adjacent = rows.first().is_some_and(|(seq, _)| *seq == self.next);
         self.rows = if adjacent {
             rows.into()
@@ -124,11 +178,87 @@ impl Source {
         Ok(())
     }
 
+    /// Leaves the note, once.
+    fn met_damage(&mut self) {
+        if let Some(layout) = self.noted.take() {
+            recovery::suspect(&layout);
+        }
+    }
+
+    /// Goes on behind what the database cannot give from the next number on.
+    fn pass_over(&mut self) -> Result<(), ReadError> {
+        let archived = self.archived_rows()?;
+        let in_archive = archived.first().map(|(seq, _)| *seq);
+        if in_archive == Some(self.next) {
+            self.rows = archived.into();
+            return Ok(());
+        }
+        let head = last_archived(&self.db)?.map_or(0, |head| head.seq);
+        let in_database = self.readable_row(head)?;
+        let nearest = match (in_archive, in_database) {
+            (Some(one), Some(other)) if self.before(one, other) => Some(one),
+            (one, None) => one,
+            (_, other) => other,
+        };
+        self.lost = self.numbers_up_to(nearest, head);
+        match nearest {
+            Some(seq) => self.next = seq,
+            None => self.done = true,
+        }
+        Ok(())
+    }
+
+    /// The numbers from the next one on that are passed over on the way to `nearest`, or to the end of the
+    /// walk. Those up to `archived` are none of the database's.
+    fn numbers_up_to(&self, nearest: Option<u64>, archived: u64) -> Range<u64> {
+        let floor = archived.saturating_add(1);
+        if self.ascending {
+            let first = self.next.max(floor);
+            let end = nearest.unwrap_or_else(|| {
+                // At a damaged end nobody knows how many there were: one is told.
+                let newest = newest_number(&self.db).unwrap_or(first);
+                newest.max(first).min(self.end).saturating_add(1)
+            });
+            return first..end;
+        }
+        let first = nearest.map_or(self.end, |seq| seq.saturating_add(1));
+        first.max(floor)..self.next.saturating_add(1)
+    }
+
+    /// The nearest row behind the next number that the database can give. It holds none up to `archived`.
+    fn readable_row(&self, archived: u64) -> rusqlite::Result<Option<u64>> {
+        let from = if self.ascending {
+            self.next.max(archived)
+        } else {
+            self.next
+        };
+        let mut passed: u64 = 0;
+        loop {
+            passed = passed.saturating_add(1 + passed / ONE_BY_ONE);
+            let at = if self.ascending {
+                from.checked_add(passed).filter(|at| *at <= self.end)
+            } else {
+                from.checked_sub(passed)
+                    .filter(|at| *at >= self.end && *at > archived)
+            };
+            let Some(at) = at else {
+                return Ok(None);
+            };
+            let found = self.database_rows(at, 1)?;
+            match found.rows.first() {
+                Some((seq, _)) => return Ok(Some(*seq)),
+                None if !found.is_cut_short => return Ok(None),
+                None => {}
+            }
+        }
+    }
+
     const fn before(&self, a: u64, b: u64) -> bool {
         if self.ascending { a < b } else { a > b }
     }
 
-    fn database_rows(&mut self) -> rusqlite::Result<Vec<Row>> {
+    /// At most `most` rows of the database from the number `from` on.
+    fn database_rows(&self, from: u64, most: i64) -> rusqlite::Result<Found> {
         let sql = if self.ascending {
             "SELECT seq, stored FROM records WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq LIMIT ?3"
         } else {
@@ -136,10 +266,29 @@ impl Source {
         };
         let bound = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
         let mut statement = self.db.prepare_cached(sql)?;
-        let rows = statement.query_map((bound(self.next), bound(self.end), CHUNK), |row| {
-            Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
-        })?;
-        rows.collect()
+        let mut rows = statement.query((bound(from), bound(self.end), most))?;
+        let mut found = Found::default();
+        loop {
+            match rows.next().and_then(|row| row.map(read_row).transpose()) {
+                Ok(Some(row)) => found.rows.push(row),
+                Ok(None) => break,
+                // What came before it is good.
+                Err(error) if is_damage(&error) => {
+                    found.is_cut_short = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // On a damaged page numbers may lead back: the walk would never end.
+        while found
+            .rows
+            .pop_if(|(seq, _)| self.before(*seq, from))
+            .is_some()
+        {
+            found.is_cut_short = true;
+        }
+        Ok(found)
     }
 
     /// The rows of the archive block nearest to the wanted number, from that number on.
@@ -188,4 +337,8 @@ impl Source {
         });
         found.map(|name| Segment::open(&name.path)).transpose()
     }
+}
+
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
 }

@@ -99,6 +99,8 @@ pub struct VerifyReport {
     pub archives: usize,
     /// How many of the bad checkpoints are merely by another key.
     kept_by_others: usize,
+    /// Whether SQLite cannot read the database, or says that its pages do not fit together.
+    pub(super) is_database_damaged: bool,
 }
 
 impl VerifyReport {
@@ -171,6 +173,7 @@ pub(super) fn verify_layout(
         let complaints = structure.join().unwrap_or_else(|_| {
             vec!["the check of the database's structure did not finish".to_owned()]
         });
+        walk.report.is_database_damaged |= !complaints.is_empty();
         walk.report.structure.extend(complaints);
         if cancel.load(Ordering::Relaxed) {
             return Err(VerifyError::Cancelled);
@@ -180,7 +183,7 @@ pub(super) fn verify_layout(
 }
 
 /// That the chain reaches the newest of the checkpoints in `claims`, and the chain after it, or all of
-/// it without one.
+/// it without one. Of the report only these count: the chain, and what of it could not be read.
 ///
 /// INVARIANT: the claims were read before, and a checkpoint is kept only after its records: whatever
 /// others sign meanwhile, what is claimed is there in a chain that is whole.
@@ -188,7 +191,7 @@ pub(super) fn verify_tail(
     layout: &Layout,
     claims: &Claims,
     cancel: &AtomicBool,
-) -> Result<Result<Verified, Break>, VerifyError> {
+) -> Result<VerifyReport, VerifyError> {
     let path = layout.database();
     let db = open_database(&path, Access::Read)?;
     let sqlite = |source| OpenError::sqlite(&path, source);
@@ -205,7 +208,8 @@ pub(super) fn verify_tail(
     if let Some(signed) = signed {
         let in_archives = walk.segments.last().map_or(0, |archive| archive.last.seq);
         if let Some(broken) = unreached(&db, &signed, in_archives).map_err(sqlite)? {
-            return Ok(Err(broken));
+            walk.broken = Some(broken);
+            return Ok(walk.finish());
         }
     }
     let oldest: Option<i64> = db
@@ -224,7 +228,7 @@ pub(super) fn verify_tail(
     if cancel.load(Ordering::Relaxed) {
         return Err(VerifyError::Cancelled);
     }
-    Ok(walk.finish().chain)
+    Ok(walk.finish())
 }
 
 /// Read before the database: a checkpoint signed in between would seem to vouch for records that
@@ -258,6 +262,7 @@ struct Findings {
     expected_keys: Vec<PublicKey>,
     other_keys: Vec<PublicKey>,
     kept_by_others: usize,
+    is_database_damaged: bool,
     archives: usize,
 }
 
@@ -457,11 +462,9 @@ impl<'a> Walk<'a> {
             return;
         }
         if let Err(error) = read {
-            let word = if is_damage(&error) {
-                "damaged"
-            } else {
-                "failing"
-            };
+            let is_damaged = is_damage(&error);
+            self.report.is_database_damaged |= is_damaged;
+            let word = if is_damaged { "damaged" } else { "failing" };
             self.unreadable(format!("the database is {word}: {error}"));
         }
     }
@@ -564,6 +567,7 @@ impl<'a> Walk<'a> {
             expected_keys: self.report.expected_keys,
             other_keys: self.report.other_keys,
             kept_by_others: self.report.kept_by_others,
+            is_database_damaged: self.report.is_database_damaged,
             deleted_pins: if unexplained { 0 } else { early as u64 },
             archives: self.report.archives,
         }

@@ -37,48 +37,57 @@ pub struct Exported {
     pub first_left_out: Option<u64>,
 }
 
+impl Exported {
+    fn leave_out(&mut self, seq: u64) {
+        self.left_out += 1;
+        self.first_left_out.get_or_insert(seq);
+    }
+}
+
 impl Log {
     /// Writes every record there is now to `to`. Memory stays flat. What was changed since it was sealed
     /// is written as it is: verifying the export shows it.
     pub fn export(&self, to: impl Write, format: ExportFormat) -> Result<Exported, ExportLogError> {
         self.flush().map_err(ExportLogError::Flush)?;
-        let newest = Filter {
-            newest_first: true,
-            ..Filter::default()
-        };
-        let last = self.first_of(newest)?.map(|head| head.1);
-        let start = self.first_of(Filter::default())?;
-        let (start, last) = match (start, last) {
-            (Some((before, _)), Some(last)) => (before, last),
-            // Nothing recorded yet: an export of nothing, from the very beginning.
-            _ => (Head::genesis(&self.id()), Head::genesis(&self.id())),
-        };
+        let (last_row, last) = self.ends()?;
+        // Nothing recorded yet: an export of nothing, from the very beginning.
+        let start = self.start()?.unwrap_or_else(|| Head::genesis(&self.id()));
         let key = public_key(&self.layout).ok().flatten();
         let header = ExportHeader {
             log: self.id(),
             start,
-            last: last.seq,
+            last,
             key,
         };
         let mut exporter = Exporter::new(to, format, header)?;
         let checkpoints = self.checkpoints();
         let mut all = Exported::default();
         let to_the_end = Filter {
-            last: Some(last.seq),
+            last: Some(last_row),
             ..Filter::default()
         };
         let mut rows = self.read(to_the_end).map_err(ExportLogError::Read)?;
-        while let Some((seq, stored)) = rows.next_stored().map_err(ExportLogError::Read)? {
+        while let Some(row) = rows.next_stored().transpose() {
+            let (seq, stored) = match row {
+                Ok(row) => row,
+                Err(ReadError::Record { seq, .. }) => {
+                    all.leave_out(seq);
+                    continue;
+                }
+                Err(error) => return Err(ExportLogError::Read(error)),
+            };
             match exporter.record(&stored) {
                 Ok(()) => all.records += 1,
                 Err(ExportError::Unreadable(_) | ExportError::Undecodable { .. }) => {
-                    all.left_out += 1;
-                    all.first_left_out.get_or_insert(seq);
+                    all.leave_out(seq);
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             }
-            if let Some(signed) = checkpoints.get(&seq) {
+            // A row that holds another record is not what was signed.
+            if let Some(signed) = checkpoints.get(&seq)
+                && told(&stored).is_some_and(|record| record.seq == seq)
+            {
                 exporter.checkpoint(signed)?;
             }
         }
@@ -86,21 +95,47 @@ impl Log {
         Ok(all)
     }
 
-    /// The heads before and after the first record `filter` gives that can be told.
-    fn first_of(&self, filter: Filter) -> Result<Option<(Head, Head)>, ExportLogError> {
-        let mut rows = self.read(filter).map_err(ExportLogError::Read)?;
-        while let Some((_, stored)) = rows.next_stored().map_err(ExportLogError::Read)? {
-            let Ok(record) = Stored::parse(&stored) else {
-                continue;
+    /// The number of the last row, and the one that the last record states of which anything can be told; 0
+    /// without one.
+    fn ends(&self) -> Result<(u64, u64), ExportLogError> {
+        let newest = Filter {
+            newest_first: true,
+            ..Filter::default()
+        };
+        let mut rows = self.read(newest).map_err(ExportLogError::Read)?;
+        let mut last_row = None;
+        while let Some(row) = rows.next_stored().transpose() {
+            let (seq, stored) = match row {
+                Ok(row) => row,
+                Err(ReadError::Record { seq, .. }) => {
+                    last_row.get_or_insert(seq);
+                    continue;
+                }
+                Err(error) => return Err(ExportLogError::Read(error)),
             };
-            if encoding::decode(record.body).is_err() {
-                continue;
+            let last_row = *last_row.get_or_insert(seq);
+            if let Some(record) = told(&stored) {
+                return Ok((last_row, record.seq));
             }
-            let before = Head {
-                seq: record.seq.saturating_sub(1),
-                digest: record.previous,
+        }
+        Ok((last_row.unwrap_or(0), 0))
+    }
+
+    /// The head before the first record in its place of which anything can be told.
+    fn start(&self) -> Result<Option<Head>, ExportLogError> {
+        let mut rows = self.read(Filter::default()).map_err(ExportLogError::Read)?;
+        while let Some(row) = rows.next_stored().transpose() {
+            let (seq, stored) = match row {
+                Ok(row) => row,
+                Err(ReadError::Record { .. }) => continue,
+                Err(error) => return Err(ExportLogError::Read(error)),
             };
-            return Ok(Some((before, record.head())));
+            if let Some(record) = told(&stored).filter(|record| record.seq == seq) {
+                return Ok(Some(Head {
+                    seq: record.seq.saturating_sub(1),
+                    digest: record.previous,
+                }));
+            }
         }
         Ok(None)
     }
@@ -113,4 +148,10 @@ impl Log {
             .map(|signed| (signed.head().seq, signed))
             .collect()
     }
+}
+
+/// The record, if it can be told what it says.
+fn told(stored: &[u8]) -> Option<Stored<'_>> {
+    let record = Stored::parse(stored).ok()?;
+    encoding::decode(record.body).is_ok().then_some(record)
 }

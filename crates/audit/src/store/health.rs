@@ -4,12 +4,13 @@
 //! reaches it; after a crash all of it. A break is recorded once and shown; nothing is repaired.
 
 use super::checkpoints::Claims;
-use super::examine::{VerifyError, VerifyOptions, verify_layout, verify_tail};
+use super::examine::{VerifyError, VerifyOptions, VerifyReport, verify_layout, verify_tail};
 use super::marker::DeadMarker;
 use super::{Clock, Layout};
 use crate::Break;
 use crate::chain::LogId;
 use crate::open::{Access, OpenError, open_database};
+use crate::recovery;
 use crate::writer::{
     AppendError, Draft, Drafts, Meta, Shared, Signing, break_entry, read_meta, write_meta,
 };
@@ -189,15 +190,25 @@ impl Subject {
                     return Ok(Health::Unknown { detail });
                 }
             };
-            let chain = verify_tail(&self.layout, claims, cancel)?;
-            return Ok(match chain {
-                Ok(verified) => Health::Verified {
+            let report = verify_tail(&self.layout, claims, cancel)?;
+            self.note_damage(&report);
+            return Ok(match (&report.chain, report.unreadable) {
+                (Err(broken), _) => broken_chain(broken),
+                (Ok(verified), None) => Health::Verified {
                     records: verified.records,
                 },
-                Err(broken) => broken_chain(&broken),
+                (Ok(_), Some(seq)) => Health::Broken {
+                    seq: Some(seq),
+                    detail: report
+                        .structure
+                        .into_iter()
+                        .next()
+                        .unwrap_or_else(|| format!("record {seq} cannot be read")),
+                },
             });
         }
         let report = verify_layout(&self.layout, &VerifyOptions::default(), cancel)?;
+        self.note_damage(&report);
         Ok(match (&report.chain, report.is_intact()) {
             (Ok(verified), true) => Health::Verified {
                 records: verified.records,
@@ -213,6 +224,13 @@ impl Subject {
                     .unwrap_or_else(|| "records before the first are missing".to_owned()),
             },
         })
+    }
+
+    /// A database with damaged pages is looked at more closely by whoever opens the log next.
+    fn note_damage(&self, report: &VerifyReport) {
+        if report.is_database_damaged {
+            recovery::suspect(&self.layout);
+        }
     }
 
     /// Writes an `audit_chain_break` record, unless this very break was recorded before.

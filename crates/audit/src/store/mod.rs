@@ -41,14 +41,14 @@ pub(crate) use reach::unreached;
 pub use report::{OpenReport, UnfinishedAttempt};
 
 use crate::chain::{Head, LogId};
-use crate::open::{Access, OpenError, open_database, private_directory};
+use crate::open::{Access, OpenError, is_damage, open_database, private_directory};
 use crate::query::{Filter, Records, Stats};
 use crate::recovery::{self, RecoveryReport};
 use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
 use crate::writer::{
     self, Ahead, Append, AppendError, Awaited, CommitState, Committer, Disk, Draft, Drafts, Job,
-    Late, Meta, PutOff, Signing, WalFile, Window, Writer, Written, newest_head, read_meta,
-    write_meta,
+    Late, Meta, PutOff, Signing, WalFile, Window, Writer, Written, newest_head, newest_number,
+    read_meta, write_meta,
 };
 use crate::{Entry, SignedCheckpoint};
 use airlock_core::Timestamp;
@@ -117,10 +117,11 @@ pub enum Durability {
     Buffered,
 }
 
-/// How much of the database is looked at before the log is used.
+/// How much of the database is looked at before the log is used. Once a reader came upon damage, the next
+/// to open the log alone looks at every page in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartupCheck {
-    /// Header, schema and head: the cost does not grow with the log. For short commands.
+    /// Header, extent, schema and head: the cost does not grow with the log. For short commands.
     Head,
     /// Every page, too. For long-lived kernels.
     Pages,
@@ -425,7 +426,8 @@ impl Log {
 
     /// The records `filter` lets through, committed ones only: [`Log::flush`] first for the rest.
     pub fn read(&self, filter: Filter) -> Result<Records, ReadError> {
-        read_layout(&self.layout, filter)
+        let records = read_layout(&self.layout, filter)?;
+        Ok(records.noting_damage(&self.layout))
     }
 
     /// The records after `seq`; call again with the last number seen to follow the log.
@@ -440,7 +442,7 @@ impl Log {
 
     /// Counts everything.
     pub fn stats(&self) -> Result<Stats, ReadError> {
-        stats_layout(&self.layout)
+        count(&self.layout, self.read(Filter::default())?)
     }
 
     /// Archives past segments, deletes what is too old or too much, warns.
@@ -454,13 +456,19 @@ impl Log {
         retention: Retention,
         now: Timestamp,
     ) -> Result<MaintenanceReport, MaintainError> {
-        segment::maintain(&segment::Task {
+        let done = segment::maintain(&segment::Task {
             layout: &self.layout,
             log: self.id,
             retention,
             now,
             record: &|entry| self.append(&entry, Durability::Durable).map(drop),
-        })
+        });
+        if let Err(MaintainError::Database(error)) = &done
+            && is_damage(error)
+        {
+            recovery::suspect(&self.layout);
+        }
+        done
     }
 
     /// Copies the database into `backups/`, keeping the last five copies.
@@ -506,7 +514,8 @@ pub fn read_log(directory: &Path, filter: Filter) -> Result<Records, ReadError> 
 
 /// Counts the log in `directory` without being able to change it.
 pub fn log_stats(directory: &Path, keys: &Path) -> Result<Stats, ReadError> {
-    stats_layout(&Layout::new(directory, keys))
+    let layout = Layout::new(directory, keys);
+    count(&layout, read_layout(&layout, Filter::default())?)
 }
 
 fn read_layout(layout: &Layout, filter: Filter) -> Result<Records, ReadError> {
@@ -515,7 +524,7 @@ fn read_layout(layout: &Layout, filter: Filter) -> Result<Records, ReadError> {
     let high = filter.last.unwrap_or(i64::MAX.cast_unsigned());
     let (first, last) = if filter.newest_first {
         // Downwards from what there is, not from the end of all numbers.
-        let newest = newest_head(&db, &log_id(&db)?)?.seq;
+        let newest = newest_number(&db)?;
         (high.min(newest), low)
     } else {
         (low, high)
@@ -532,9 +541,9 @@ fn read_layout(layout: &Layout, filter: Filter) -> Result<Records, ReadError> {
     Ok(Records::new(source, filter))
 }
 
-fn stats_layout(layout: &Layout) -> Result<Stats, ReadError> {
+fn count(layout: &Layout, records: Records) -> Result<Stats, ReadError> {
     let mut stats = Stats::default();
-    for record in read_layout(layout, Filter::default())? {
+    for record in records {
         match record {
             Ok(record) => stats.count(&record),
             Err(ReadError::Record { .. }) => stats.unreadable += 1,
@@ -592,6 +601,13 @@ fn open_or_recover(
         report = recovery::finish(layout)?;
         lock_again(layout, lock)?;
     }
+    if recovery::is_suspect(layout) {
+        // Where others have it open they go on as they are, and whoever is alone next looks.
+        if lock_alone(layout, lock).is_ok() {
+            report = recovery::examine_suspect(layout, (config.clock)())?.or(report);
+        }
+        lock_again(layout, lock)?;
+    }
     match open_checked(config, layout) {
         Ok((db, id)) => return Ok((db, id, report)),
         Err(error) if error.is_damage() => {}
@@ -626,6 +642,7 @@ fn open_checked(config: &LogConfig, layout: &Layout) -> Result<(Connection, LogI
     let path = layout.database();
     let fail = |source| OpenError::sqlite(&path, source);
     let db = open_database(&path, Access::Write)?;
+    recovery::check_extent(&db, &path)?;
     let id = match read_meta(&db, Meta::Log).map_err(fail)? {
         Some(_) => log_id(&db).map_err(fail)?,
         None => begin_log(&db, layout)?,

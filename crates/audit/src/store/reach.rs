@@ -7,7 +7,7 @@
 
 use crate::chain::{Head, Stored};
 use crate::verify::Break;
-use crate::writer::{Meta, decode_head, read_meta};
+use crate::writer::last_archived;
 use rusqlite::{Connection, OptionalExtension};
 
 /// How the chain in `db` falls short of `signed`, if it does. `in_archives` is the last record that an
@@ -35,7 +35,7 @@ pub(crate) fn unreached(
     let oldest: Option<i64> = db.query_row("SELECT min(seq) FROM records", [], |row| row.get(0))?;
     let oldest = oldest.map(i64::cast_unsigned);
     let archived = match oldest {
-        Some(_) => last_archived(db)?.max(in_archives),
+        Some(_) => last_archived(db)?.map_or(in_archives, |head| head.seq.max(in_archives)),
         // Archives that were deleted leave a record that says so. Without one, only what is there counts.
         None => in_archives,
     };
@@ -50,11 +50,6 @@ pub(crate) fn unreached(
     )?;
     let last = last.map_or(archived, i64::cast_unsigned);
     Ok(Some(Break::Truncated { last, checkpoint }))
-}
-
-fn last_archived(db: &Connection) -> rusqlite::Result<u64> {
-    let head = read_meta(db, Meta::Archived)?.and_then(|bytes| decode_head(&bytes));
-    Ok(head.map_or(0, |head| head.seq))
 }
 
 /// What is wrong with the record that stands where `signed` was, if it is another.

@@ -84,7 +84,7 @@ fn unfinished(layout: &Layout, after: u64, last: u64) -> Result<Vec<UnfinishedAt
         Err(_) => return Ok(Vec::new()),
     };
     // A record that cannot be read is neither attempt nor outcome.
-    for record in records.map_while(Result::ok) {
+    for record in records.filter_map(Result::ok) {
         let Some(action) = record.entry.action.clone() else {
             continue;
         };

@@ -57,29 +57,58 @@ pub(crate) fn write_meta(db: &Connection, meta: Meta, value: &[u8]) -> rusqlite:
         .map(drop)
 }
 
+/// No chain comes near this number: a row beyond it that holds another record would leave no numbers to
+/// go on with.
+const FARTHEST: u64 = 1 << 62;
+
 /// The chain's head: the last row, else the last archived record, else the genesis.
+///
+/// The number is the row's own. Where the row holds another record than that, its number is taken all the
+/// same: the chain goes on behind it, and verification finds it where it stands.
 pub(crate) fn newest_head(db: &Connection, log: &LogId) -> rusqlite::Result<Head> {
     let last = db
-        .prepare_cached("SELECT stored FROM records ORDER BY seq DESC LIMIT 1")?
-        .query_row([], |row| {
-            let bytes = row.get_ref(0)?.as_blob()?;
-            let stored = Stored::parse(bytes).map_err(|error| {
-                rusqlite::Error::FromSqlConversionFailure(
-                    0,
-                    rusqlite::types::Type::Blob,
-                    Box::new(error),
-                )
-            })?;
-            Ok(stored.head())
-        })
+        .prepare_cached("SELECT seq, stored FROM records WHERE seq > 0 ORDER BY seq DESC LIMIT 1")?
+        .query_row([], head_of_row)
         .optional()?;
     if let Some(head) = last {
         return Ok(head);
     }
+    Ok(last_archived(db)?.unwrap_or_else(|| Head::genesis(log)))
+}
+
+fn head_of_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
+    let no_record =
+        |error| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, error);
+    let seq = row.get::<_, i64>(0)?.cast_unsigned();
+    let bytes = row.get_ref(1)?.as_blob()?;
+    let stored = Stored::parse(bytes).map_err(|error| no_record(error.into()))?;
+    if stored.seq != seq && seq > FARTHEST {
+        let found = format!("row {seq} holds record {}", stored.seq);
+        return Err(no_record(found.into()));
+    }
+    Ok(Head {
+        seq,
+        digest: stored.digest,
+    })
+}
+
+/// The number of the last row, whatever it holds, else that of the last archived record; 0 before the
+/// first.
+pub(crate) fn newest_number(db: &Connection) -> rusqlite::Result<u64> {
+    let last: Option<i64> =
+        db.query_row("SELECT max(seq) FROM records WHERE seq > 0", [], |row| {
+            row.get(0)
+        })?;
+    match last {
+        Some(last) => Ok(last.cast_unsigned()),
+        None => Ok(last_archived(db)?.map_or(0, |head| head.seq)),
+    }
+}
+
+/// The last archived record, as the database remembers it.
+pub(crate) fn last_archived(db: &Connection) -> rusqlite::Result<Option<Head>> {
     let archived = read_meta(db, Meta::Archived)?;
-    Ok(archived
-        .and_then(|bytes| decode_head(&bytes))
-        .unwrap_or_else(|| Head::genesis(log)))
+    Ok(archived.and_then(|bytes| decode_head(&bytes)))
 }
 
 pub(crate) fn encode_head(head: &Head) -> Vec<u8> {

@@ -21,8 +21,8 @@ mod sync;
 
 pub(crate) use ahead::{Ahead, LONG_LIVED, SHORT};
 pub(crate) use commit::{
-    CommitState, Committer, Meta, break_entry, decode_head, encode_head, newest_head, read_meta,
-    write_meta,
+    CommitState, Committer, Meta, break_entry, decode_head, encode_head, last_archived,
+    newest_head, newest_number, read_meta, write_meta,
 };
 pub(crate) use disk::{Disk, WalFile};
 pub(crate) use draft::{Draft, Drafts};
@@ -121,6 +121,10 @@ impl AppendError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::DiskFull,
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            // Rows are only ever added behind the last one.
+            Some(ErrorCode::ConstraintViolation) => {
+                Self::Damaged("the place behind its last record is taken".to_owned())
+            }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 Self::ReadOnly(error.to_string())
             }

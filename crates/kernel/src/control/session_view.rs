@@ -12,7 +12,7 @@ use crate::policy_store::PolicyStore;
 use crate::tools::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use airlock_audit::{Filter, Record, read_log};
+use airlock_audit::{Filter, ReadError, Record, read_log};
 use airlock_core::{Caller, Request, RequestPath, Tier};
 use airlock_sanitise::weight;
 use schemars::JsonSchema;
@@ -164,7 +164,7 @@ impl Prepared for Tail {
             limit: Some(LOOKED_AT),
             ..Filter::default()
         };
-        let unreadable = |error: airlock_audit::ReadError| ToolFailure::Control {
+        let unreadable = |error: ReadError| ToolFailure::Control {
             what: format!("the log cannot be read: {error}"),
             fix: "`airlock audit verify` shows what is wrong",
         };
@@ -174,7 +174,11 @@ impl Prepared for Tail {
             if context.cancelled.load(Ordering::Relaxed) {
                 return Err(ToolFailure::Cancelled);
             }
-            let record = record.map_err(unreadable)?;
+            let record = match record {
+                // It keeps nobody from the others.
+                Err(ReadError::Record { .. }) => continue,
+                record => record.map_err(unreadable)?,
+            };
             if record
                 .entry
                 .caller

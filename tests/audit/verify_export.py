@@ -460,7 +460,7 @@ class Export:
 def main():
     parser = argparse.ArgumentParser(description="verify exports of an Airlock audit log")
     parser.add_argument("--key", action="append", default=[], help="public key to expect, in hex")
-    parser.add_argument("--pin", action="append", default=[], help="file with a checkpoint")
+    parser.add_argument("--pin", action="append", default=[], help="file with checkpoints, one a line")
     parser.add_argument("export", nargs="+")
     options = parser.parse_args()
     pins = []
@@ -468,7 +468,8 @@ def main():
         keys = [unhex(key, 32) for key in options.key]
         for name in options.pin:
             with open(name, "rb") as file:
-                pins.append(read_checkpoint(file.read().removesuffix(b"\n")))
+                lines = file.read().removesuffix(b"\n").split(b"\n")
+                pins.extend(read_checkpoint(line) for line in lines)
         check(all(pin["key"] in keys for pin in pins) or not keys)
     except ValueError:
         parser.error("a key or a pinned checkpoint is not valid")

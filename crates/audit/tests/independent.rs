@@ -386,6 +386,18 @@ fn both_verifiers_hold_exports_against_a_pinned_checkpoint() {
 }
 
 #[test]
+fn both_verifiers_take_a_file_of_several_pins() {
+    let folder = tempfile::tempdir().unwrap();
+    let pins = [2, 9].map(|at: usize| sign(log(10)[at].head()));
+    let file = folder.path().join("pins");
+    fs::write(&file, format!("{}\n{}\n", pins[0], pins[1])).unwrap();
+    let good = vector_path("good");
+    let ours = ours(&fs::read(&good).unwrap(), &[], &pins);
+    assert!(matches!(ours, Verdict::Holds { .. }), "{ours:?}");
+    assert_eq!(theirs(&[good], &[], &[file]), [ours]);
+}
+
+#[test]
 fn both_verifiers_refuse_an_export_that_begins_after_the_pin() {
     let folder = tempfile::tempdir().unwrap();
     let signed = sign(log(3)[2].head());

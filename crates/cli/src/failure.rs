@@ -173,8 +173,14 @@ impl Failure {
                 object.extend(self.said.json.clone());
             }
             output.json(&json!({ "error": error }));
-            return;
+            if output.finish().is_ok() {
+                return;
+            }
         }
+        self.show_in_words(output);
+    }
+
+    fn show_in_words(&self, output: &mut Output) {
         if let Some(details) = &self.said.details {
             output.verbatim(details.trim_end());
         }

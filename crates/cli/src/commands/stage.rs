@@ -7,7 +7,9 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::visible::Reviewed;
 use airlock_kernel::{Kernel, sanitise_line};
-use airlock_sandbox::stage::{Change, ChangeKind, Content, Diff, NodeKind, Piece, StageError};
+use airlock_sandbox::stage::{
+    Change, ChangeKind, Content, Diff, NodeKind, Piece, RefusedReason, StageError,
+};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, command: StageCommand, output: &mut Output) -> Ending {
@@ -182,6 +184,18 @@ fn modes(change: &Change) -> String {
     format!(" ({was:03o} -> {is:03o})")
 }
 
+const fn why_refused(reason: RefusedReason) -> &'static str {
+    match reason {
+        RefusedReason::Fifo => "it is a named pipe",
+        RefusedReason::Socket => "it is a socket",
+        RefusedReason::Device => "it is a device",
+        RefusedReason::SetId => "it runs with another's rights",
+        RefusedReason::Unreadable => "you may not read it",
+        RefusedReason::PathTooLong => "its path is too long",
+        RefusedReason::Mounted => "something is mounted there in the real tree",
+    }
+}
+
 /// What a merge would not take, and what changed meanwhile.
 pub(super) fn remarks(diff: &Diff, output: &mut Output) {
     if diff.is_empty() {
@@ -194,8 +208,9 @@ pub(super) fn remarks(diff: &Diff, output: &mut Output) {
     ));
     for refused in &diff.refused {
         output.warning(&format!(
-            "{} never leaves a stage",
-            shown(refused.path.as_path())
+            "{} never leaves a stage: {}",
+            shown(refused.path.as_path()),
+            why_refused(refused.reason)
         ));
     }
     for conflict in &diff.conflicts {

@@ -200,6 +200,12 @@ pub(super) fn arguments(schema: &Value) -> Vec<String> {
 /// Arguments that say how much is wanted: whoever gives one knows that there may be more.
 const LIMITS: [&str; 4] = ["limit_lines", "max_bytes", "limit", "max_matches"];
 
+/// Tools that only say whether something may be done, and the command that does it.
+const LEAVES: [(&str, &str); 2] = [
+    ("kernel.stop", "airlock kernel stop"),
+    ("approval.passphrase", "airlock approvals passphrase"),
+];
+
 fn call(
     global: &Global,
     name: String,
@@ -222,6 +228,10 @@ fn call(
     let done = reach.done(&call, output)?;
     present(&done, output);
     let truncated = done.value.get("truncated").and_then(Value::as_bool);
+    let does = LEAVES.iter().find(|(leave, _)| *leave == call.name);
+    if let Some((_, command)) = does {
+        output.note(format!("it may be done, and was not: `{command}` does it"));
+    }
     if !output.is_json() && (done.cut || (truncated == Some(true) && !limited)) {
         output.note("the result was cut; ask for a narrower part to see the rest");
     }

@@ -67,6 +67,16 @@ fn a_result_that_did_not_arrive_is_a_failure() {
 }
 
 #[test]
+fn a_failure_in_json_that_did_not_arrive_is_told_in_words() {
+    let world = World::governed();
+    for line in ["audit export --json", "approvals show none --json"] {
+        let ran = shell(&world, &format!("exec \"$AIRLOCK\" {line} >/dev/full"));
+        assert_ne!(ran.code, Some(0), "{line}: {ran:?}");
+        assert!(ran.stderr.contains("error: "), "{line}: {ran:?}");
+    }
+}
+
+#[test]
 fn a_command_whose_output_is_lost_is_ended_and_that_is_told() {
     let world = World::governed();
     for script in ["seq 1000; sleep 60", "seq 100000; sleep 60", "echo"] {

@@ -2,7 +2,7 @@
 //! switched off and taken away.
 
 use crate::made::{Host, POLICY, call, data, governed, install, program};
-use crate::support::{Served, answering};
+use crate::support::{Served, answering, copy_binary, finished};
 use airlock_wire::Client;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -100,6 +100,26 @@ fn the_limits_that_are_shown_are_those_that_hold() {
     let held = limits();
     assert!(held.starts_with("limits"), "{held}");
     assert!(held.contains("\"instances\":1,"), "{held}");
+}
+
+#[test]
+fn without_its_worker_a_wasm_plugin_says_what_is_missing() {
+    let world = governed(POLICY);
+    Host::Wasm.install(&world, "");
+    let words = ["tool", "call", "of-wasm.hit", "id=1"];
+    assert_eq!(world.quiet(&words).code, Some(0), "the control");
+    assert_eq!(world.quiet(&["kernel", "stop"]).code, Some(0));
+    // One that was installed without the other.
+    let alone = world.path("alone");
+    std::fs::create_dir(&alone).unwrap();
+    let airlock = alone.join("airlock");
+    copy_binary(&airlock);
+    let mut command = crate::support::program(airlock.to_str().unwrap());
+    world.prepare(&mut command);
+    let ran = finished(command.args(words));
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    let said = "the program `airlock-wasm`, which serves Wasm plugins, is not beside `airlock`";
+    assert!(ran.stderr.contains(said), "{ran:?}");
 }
 
 #[test]

@@ -14,7 +14,10 @@ pub(super) struct Letters {
 }
 
 /// Each place as a bit.
-#[expect(clippy::indexing_slicing, reason = "while compiling, and within bounds")]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "while compiling, and within bounds"
+)]
 static PLACES: [u64; 64] = {
     let mut places = [0; 64];
     let mut at = 0;

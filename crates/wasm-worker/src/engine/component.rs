@@ -3,8 +3,8 @@
 use super::failure::{LoadError, fault};
 use super::guest::Guest;
 use super::{Context, Runtime, shape};
-use airlock_plugin_wasm::message::{Declined, Fault, Level, Outcome, Replied, plain};
 use airlock_plugin::ToolDescription;
+use airlock_plugin_wasm::message::{Declined, Fault, Level, Outcome, Replied, plain};
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentExportIndex, Func, InstancePre, Linker, Val};
 use wasmtime::{Engine, Result, Store, StoreContextMut};

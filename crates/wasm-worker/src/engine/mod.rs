@@ -19,10 +19,10 @@ pub(crate) use failure::LoadError;
 pub(crate) use guest::{Guest, Outside};
 pub(crate) use trusted::FromHost;
 
-use airlock_plugin_wasm::Bounds;
-use airlock_plugin_wasm::message::{CODE_BYTES, Fault, Form, Outcome, TOOLS};
 use airlock_core::{Digest, Hashing};
 use airlock_plugin::ToolDescription;
+use airlock_plugin_wasm::Bounds;
+use airlock_plugin_wasm::message::{CODE_BYTES, Fault, Form, Outcome, TOOLS};
 use std::hash::{Hash as _, Hasher};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy};
 

@@ -9,8 +9,8 @@
 use super::failure::{LoadError, fault};
 use super::guest::{ARGUMENT_BYTES, Guest, NAME_BYTES};
 use super::{Context, Runtime};
-use airlock_plugin_wasm::message::{Fault, Level, Outcome, plain};
 use airlock_plugin::ToolDescription;
+use airlock_plugin_wasm::message::{Fault, Level, Outcome, plain};
 use serde_json::json;
 use wasmtime::{
     Caller, Engine, ExternType, Instance, InstancePre, Linker, Memory, Module, Result, Store,

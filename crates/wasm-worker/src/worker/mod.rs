@@ -12,10 +12,10 @@ mod warm;
 pub use warm::Warm;
 
 use crate::engine::{Context, FromHost, Guest, LoadError, Outside, Program, Runtime};
+use airlock_plugin::ToolDescription;
 use airlock_plugin_wasm::message::{
     Fault, FromWorker, Kind, Level, Order, Setup, ToWorker, VERSION, frame, read_frame,
 };
-use airlock_plugin::ToolDescription;
 use calls::{Calls, Voice};
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, channel};

@@ -5,9 +5,9 @@
 
 use super::ticker::Ticker;
 use crate::engine::{Context, Guest, Outside, Program, Runtime};
-use airlock_plugin_wasm::{Bounds, effective};
-use airlock_plugin_wasm::message::{Fault, Level, Outcome};
 use airlock_plugin::{CallError, ToolDescription, WasmLimits};
+use airlock_plugin_wasm::message::{Fault, Level, Outcome};
+use airlock_plugin_wasm::{Bounds, effective};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;

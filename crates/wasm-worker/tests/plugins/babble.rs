@@ -107,7 +107,9 @@ fn nonsense_before_it_is_ready_is_an_error_and_the_worker_is_killed() {
         ("ready before hello", ready()),
         (
             "an engine that is no digest",
-            said(&format!(r#"{{"hello":{{"engine":"x","version":"{VERSION}"}}}}"#)),
+            said(&format!(
+                r#"{{"hello":{{"engine":"x","version":"{VERSION}"}}}}"#
+            )),
         ),
         ("hello twice", [hello(), hello()].concat()),
         (

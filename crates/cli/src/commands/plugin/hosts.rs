@@ -25,14 +25,14 @@ pub(in crate::commands) fn hosting(place: &Place) -> Hosting {
         Hosts {
             grpc: Some(Arc::new(grpc)),
             mcp: Some(Arc::new(McpHost::new(Arc::clone(boxes)))),
-            wasm: wasm(&own, boxes),
+            wasm: Some(wasm(&own, boxes)),
         }
     })
     .with_settings(Stored { config_home })
 }
 
 /// Wasm runs in a program that lies beside this one.
-fn wasm(own: &Path, boxes: &Boxes) -> Option<Arc<dyn Host>> {
+fn wasm(own: &Path, boxes: &Boxes) -> Arc<dyn Host> {
     let Ok(program) = worker() else {
         let nowhere = || {
             let why = format!(
@@ -41,7 +41,7 @@ fn wasm(own: &Path, boxes: &Boxes) -> Option<Arc<dyn Host>> {
             );
             Err(io::Error::new(io::ErrorKind::NotFound, why))
         };
-        return Some(Arc::new(WasmHost::new(nowhere, None)));
+        return Arc::new(WasmHost::new(nowhere, None));
     };
     let worker = Boxed {
         program,
@@ -51,7 +51,7 @@ fn wasm(own: &Path, boxes: &Boxes) -> Option<Arc<dyn Host>> {
     };
     // Without a cache plugins are compiled at each start, which is slower and nothing else.
     let cache = CodeCache::open(&own.join("code"), &own.join("code.key")).ok();
-    Some(Arc::new(WasmHost::new(worker, cache)))
+    Arc::new(WasmHost::new(worker, cache))
 }
 
 /// Where it really lies, links to this program followed.

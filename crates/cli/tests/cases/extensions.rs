@@ -324,6 +324,18 @@ fn searches_show_nothing_the_script_denies() {
     assert!(!text.contains("secret.txt"), "{text}");
 }
 
+/// What comes of reading `path` once the machine has a moment for the script.
+fn read_in_time(kernel: &Kernel, path: &str) -> String {
+    let mut told = String::new();
+    for _ in 0..50 {
+        told = read(kernel, path);
+        if told != "the extension `guard` did not answer in time" {
+            break;
+        }
+    }
+    told
+}
+
 #[test]
 fn many_threads_ask_one_worker() {
     let world = world(ALLOW, GUARD);
@@ -332,8 +344,8 @@ fn many_threads_ask_one_worker() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..2 {
-                    assert_eq!(read(&kernel, "a.txt"), "done");
-                    assert_eq!(read(&kernel, "secret.txt"), "the guard says no");
+                    assert_eq!(read_in_time(&kernel, "a.txt"), "done");
+                    assert_eq!(read_in_time(&kernel, "secret.txt"), "the guard says no");
                 }
             });
         }

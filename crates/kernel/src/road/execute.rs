@@ -134,6 +134,8 @@ impl Kernel {
         if holds {
             return Ok(planned);
         }
+        // With what it held ready: that is of a machine that is no more.
+        drop(planned);
         let planned = self.plan(policy, valid, ruling, Look::First);
         let attempt = trail.begin_attempt(request, decision, planned.as_ref().ok())?;
         trail.end_attempt(attempt)?;

@@ -37,7 +37,7 @@ pub struct Pipes {
     pub most: u64,
 }
 
-/// Starts workers: processes that run [`crate::serve`], confined.
+/// Starts workers: processes that are `airlock-wasm`, confined.
 pub trait Spawn: Send + Sync {
     /// Starts one.
     fn spawn(&self) -> io::Result<Pipes>;

@@ -352,7 +352,7 @@ fn masks(
     let left = plan
         .denials()
         .iter()
-        .filter(|denial| meets(plan, denial))
+        .filter(|denial| meets(plan, denial) || meets_system(facts, denial))
         .filter(|denial| !covered(denial));
     Ok(left.cloned().collect())
 }
@@ -364,6 +364,15 @@ fn meets(plan: &Plan, denial: &Denial) -> bool {
     plan.mounts()
         .iter()
         .any(|(mount, access)| takes_away(*access) && (mount.holds(&root) || root.holds(mount)))
+}
+
+/// Whether it is a pattern, which no mount can say, of what is seen of the system.
+fn meets_system(facts: &BwrapFacts<'_>, denial: &Denial) -> bool {
+    let root = denial.target.root();
+    let mut system = facts.system.iter();
+    let met = |entry: &SystemEntry| matches!(entry, SystemEntry::Existing(path) if path.holds(&root) || root.holds(path));
+    let is_pattern = matches!(denial.target, Target::Pattern(_));
+    is_pattern && denial.extent == Extent::Everything && system.any(met)
 }
 
 /// Makes every directory between a writable mount and what is hidden in it a mount itself: one that

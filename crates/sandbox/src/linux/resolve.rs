@@ -287,16 +287,21 @@ impl Denied {
         if !denied.brokered.is_empty() {
             denied.brokered.clone_from(&denied.all);
         }
-        denied.leave_out_covered(&launch.base.masks);
+        // A mount there is laid over what is hidden from everybody.
+        let masks = launch.base.masks.iter().filter(|mask| {
+            let mut mounts = mounts.keys();
+            !mounts.any(|mount| mount.holds(mask.path()) || mask.path().holds(mount))
+        });
+        denied.leave_out_covered(&masks.collect::<Vec<_>>());
         denied
     }
 
-    /// What lies in a hidden directory is hidden with it, and is not there to mount on. What is hidden
-    /// of the system is hidden from everybody.
-    fn leave_out_covered(&mut self, of_system: &[Mask]) {
+    /// What lies in a hidden directory is hidden with it, and is not there to mount on. So is what is hidden
+    /// `of_system`, from everybody.
+    fn leave_out_covered(&mut self, of_system: &[&Mask]) {
         let by_all = |mask: &Mask| of_system.iter().any(|one| one.path() == mask.path());
         self.hidden.retain(|mask| !by_all(mask));
-        let hidden = self.hidden.iter().chain(of_system);
+        let hidden = self.hidden.iter().chain(of_system.iter().copied());
         let directories: Vec<HostPath> = hidden
             .filter(|mask| matches!(mask, Mask::Directory(_)))
             .map(|mask| mask.path().clone())
@@ -343,7 +348,12 @@ fn by_links(launch: &Launch) -> Vec<Denial> {
     });
     let through = links.flat_map(|(link, to)| {
         let denials = launch.plan.denials().iter();
-        let denials = denials.filter(move |denial| link.holds(&denial.target.root()));
+        let denials = denials.filter(move |denial| {
+            let root = denial.target.root();
+            // What may lead anywhere is asked about under every name.
+            let anywhere = matches!(&denial.target, Target::Pattern(pattern) if pattern.floats());
+            !anywhere && (link.holds(&root) || root.holds(link))
+        });
         denials.flat_map(move |denial| {
             let targets = denial.target.moved(link, &to).into_iter();
             targets.map(|target| Denial {

@@ -244,6 +244,11 @@ impl Pattern {
             .collect()
     }
 
+    /// Whether it begins with `**`, and so is of no place in particular.
+    pub(crate) fn floats(&self) -> bool {
+        self.parts.first() == Some(&Part::Any)
+    }
+
     /// The places with those after each `**`, which may stand for no name at all.
     fn reached(&self, mut places: BTreeSet<usize>) -> BTreeSet<usize> {
         for (place, part) in self.parts.iter().enumerate() {

@@ -141,6 +141,7 @@ fn a_denial_of_what_every_sandbox_sees_of_the_system_holds() {
         "/lib/os-release",
         "/lib/os-*",
         "/usr/lib/**/os-release",
+        "/l*b/os-release",
     ] {
         let mut sandbox = denying(&place, &[denied]);
         for script in release {
@@ -154,6 +155,24 @@ fn a_denial_of_what_every_sandbox_sees_of_the_system_holds() {
     for script in ["ls /usr/share", "ls /usr/share/doc"] {
         let ran = run(&mut sandbox, &command(&["sh", "-c", script]));
         assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{script}");
+    }
+    // Laid over the system, a grant shows no more of it than the plan lets it.
+    let launch = place.launch(|plan| {
+        plan.read("/etc")
+            .deny("/etc/shadow")
+            .deny("/etc/ssl/private")
+            .deny("/etc/debian_version")
+    });
+    let mut sandbox = start(launch).unwrap();
+    assert!(sh(&mut sandbox, "cat /etc/os-release").contains("VERSION"));
+    for script in [
+        "cat /etc/shadow",
+        "cat /etc/debian_version",
+        "ls /etc/ssl/private",
+    ] {
+        let ran = run(&mut sandbox, &command(&["sh", "-c", script]));
+        assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{script}");
+        assert_eq!(ran.text(), "", "{script}");
     }
     // What nobody sees anyway stays so.
     let launch = place.launch(|plan| plan.deny("/etc/shadow").deny("/root").deny("/usr/no/such"));

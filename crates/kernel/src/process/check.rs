@@ -66,6 +66,8 @@ pub(crate) struct Changes<'a> {
     template: Option<Arc<str>>,
     /// What the call itself names, if it is a change: that was decided on.
     decided: BTreeSet<WorkspacePath>,
+    /// Whether that was allowed because somebody answered.
+    answered: bool,
     ignored: RefCell<GitIgnored<'a>>,
     /// How the caller's session is held.
     held: Held,
@@ -125,6 +127,7 @@ impl<'a> Changes<'a> {
             call: Some(call.unwrap_or_else(|| request.syscall.name().into())),
             template: request.template.clone(),
             decided: decided.filter_map(RequestPath::inside).cloned().collect(),
+            answered: false,
             ignored: RefCell::new(GitIgnored::new(root)),
             held,
             commits: request.syscall.name() == "git.commit",
@@ -132,6 +135,11 @@ impl<'a> Changes<'a> {
             most: MOST,
             earlier: RefCell::default(),
         }
+    }
+
+    /// The same where the call was allowed because somebody answered, if it was.
+    pub(crate) fn answered(self, answered: bool) -> Self {
+        Self { answered, ..self }
     }
 
     /// The same where no more than `most` paths are judged.
@@ -226,7 +234,8 @@ impl<'a> Changes<'a> {
             return self.begin_untouched(stage);
         }
         self.look_through(stage);
-        let denied = self.denied(&touched)?;
+        // What stands for the sake of what was decided on is kept as well: that may be about to go.
+        let denied = self.denied(&touched, false)?;
         self.keep(stage, &denied.into_keys().collect::<Vec<_>>(), false)
     }
 
@@ -266,7 +275,9 @@ impl<'a> Changes<'a> {
             }
             become_one(&mut request, syscall("fs.write")?, Some(0));
             request.paths = vec![path.clone().into()];
-            if let Some(objection) = self.judge(&request).filter(|objection| objection.denies) {
+            let is_final =
+                |objection: &Objection| objection.denies || (objection.explicit && !self.answered);
+            if let Some(objection) = self.judge(&request).filter(is_final) {
                 return Err(ProcessFailure::Way {
                     directory: sanitise_path(path.as_str()),
                     why: objection.reason,
@@ -283,8 +294,11 @@ impl<'a> Changes<'a> {
         Ok(request)
     }
 
-    /// Whether `path` is a directory that what was decided on is in.
+    /// Whether `path` is a directory that something is in which a person was asked about.
     fn is_on_the_way(&self, path: &TreePath) -> bool {
+        if !self.answered {
+            return false;
+        }
         let decided = self.decided.iter();
         let mut decided = decided.map(|decided| Path::new(decided.as_str()));
         decided.any(|decided| decided.starts_with(path.as_path()))
@@ -409,6 +423,7 @@ impl<'a> Changes<'a> {
             call: text("call").map(Into::into),
             template: text("template").map(Into::into),
             decided: BTreeSet::new(),
+            answered: false,
             ignored: RefCell::new(GitIgnored::new(self.root)),
             held,
             commits: false,
@@ -430,7 +445,7 @@ impl<'a> Changes<'a> {
         touched: &[Touched],
         aside: &Aside,
     ) -> Result<Denied, ProcessFailure> {
-        let mut denied = self.denied(touched)?;
+        let mut denied = self.denied(touched, true)?;
         self.add_moves(stage, touched, &mut denied)?;
         self.add_lost(stage, touched, aside, &mut denied)?;
         let mut changed = Denied::new();
@@ -443,8 +458,9 @@ impl<'a> Changes<'a> {
         Ok(changed)
     }
 
-    /// Every touched path that this caller might not change so.
-    fn denied(&self, touched: &[Touched]) -> Result<Denied, ProcessFailure> {
+    /// Every touched path that this caller might not change so. Whether those are left out that who was
+    /// asked about what is in them was asked about, too.
+    fn denied(&self, touched: &[Touched], lenient: bool) -> Result<Denied, ProcessFailure> {
         let mut request = self.changing("fs.write")?;
         let mut denied = Denied::new();
         let mut standing: Option<&TreePath> = None;
@@ -453,11 +469,10 @@ impl<'a> Changes<'a> {
         for one in touched.iter().rev() {
             let holds = standing.is_some_and(|next| is_beneath(next, &one.path));
             let objection = self.objection(&mut request, one)?;
-            // A directory stands with what may be in it, unless something is against itself. Whoever
-            // was asked about what is in it was asked about it, too.
+            // A directory stands with what may be in it, unless something is against itself.
             let stands = |objection: &Objection| {
                 let is_new = one.touch == Touch::Made && !one.over;
-                let asked = || !objection.denies && self.is_on_the_way(&one.path);
+                let asked = || lenient && !objection.denies && self.is_on_the_way(&one.path);
                 holds && is_new && (!objection.explicit || asked())
             };
             match objection.filter(|objection| !stands(objection)) {

@@ -91,23 +91,36 @@ impl Place {
 
     /// Has an agent's call that was decided on for `path` write there; gives what was put back, or why
     /// nothing was done.
-    fn write(&self, stage: &Stage, path: &str) -> Result<Vec<String>, String> {
+    fn write(&self, stage: &Stage, path: &str, answered: bool) -> Result<Vec<String>, String> {
+        self.call(stage, ("fs.write", path), answered, |upper| {
+            let file = upper.join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "ours\n").unwrap();
+        })
+    }
+
+    fn call(
+        &self,
+        stage: &Stage,
+        (name, path): (&str, &str),
+        answered: bool,
+        act: impl FnOnce(&Path),
+    ) -> Result<Vec<String>, String> {
         let policy = self.kernel.policy();
         let enforcer = self.kernel.enforcer().snapshot();
-        let syscall = Syscall::parse("fs.write").unwrap();
+        let syscall = Syscall::parse(name).unwrap();
         let mut request = Request::new(syscall, Tier::Process, some_caller("agent"));
         request.caller.user = self.kernel.user().clone();
         request.paths.push(WorkspacePath::new(path).unwrap().into());
         let (kernel, action) = (&self.kernel, Kernel::next_action());
         let held = Held::default();
         let changes = Changes::new(kernel, &policy, &enforcer, &request, &action, held);
+        let changes = changes.answered(answered);
         let aside = changes
             .begin(stage)
             .map_err(|failure| failure.to_string())?;
         std::thread::sleep(Duration::from_millis(30));
-        let file = stage.layers().upper.join(path);
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(file, "ours\n").unwrap();
+        act(&stage.layers().upper);
         let judged = changes.end(stage, aside, |_| Ok(())).unwrap();
         Ok(judged.put_back.into_iter().map(|one| one.path).collect())
     }
@@ -182,16 +195,47 @@ fn who_was_asked_about_a_file_was_asked_about_the_directories_it_needs() {
     });
     assert_eq!(told, [".vscode", ".vscode/tasks.json"]);
     let deep = "vendor/.vscode/tasks.json";
-    assert_eq!(place.write(&stage, deep), Ok(Vec::new()));
+    assert_eq!(place.write(&stage, deep, true), Ok(Vec::new()));
     assert_eq!(
         names(&stage).last().map(PathBuf::as_path),
         Some(Path::new(deep))
     );
     // In a directory that is there by now, too.
     assert_eq!(
-        place.write(&stage, "vendor/.vscode/launch.json"),
+        place.write(&stage, "vendor/.vscode/launch.json", true),
         Ok(Vec::new())
     );
+}
+
+#[test]
+fn what_goes_out_of_a_directory_that_was_asked_about_leaves_the_stage_of_use() {
+    let place = Place::new();
+    let (stage, _claim) = place.stage();
+    for path in [".vscode/tasks.json", ".vscode/launch.json"] {
+        assert_eq!(place.write(&stage, path, true), Ok(Vec::new()), "{path}");
+    }
+    for path in [".vscode/tasks.json", ".vscode/launch.json"] {
+        let gone = place.call(&stage, ("fs.delete", path), true, |upper| {
+            fs::remove_file(upper.join(path)).unwrap();
+        });
+        assert_eq!(gone, Ok(Vec::new()), "{path}");
+    }
+    let told = place.run_of("cli", &stage, false, |upper| {
+        fs::write(upper.join("mine"), "mine\n").unwrap();
+    });
+    assert_eq!(told, Vec::<String>::new());
+}
+
+#[test]
+fn a_directory_that_needs_review_is_not_made_for_what_nobody_was_asked_about() {
+    let place = Place::new();
+    let (stage, _claim) = place.stage();
+    let refused = place.write(&stage, "sub/.vscode/extensions.json", false);
+    let refused = refused.unwrap_err();
+    let begins = "the directory `sub/.vscode` would have to be made for it, and may not be: ";
+    assert!(refused.starts_with(begins), "{refused}");
+    assert!(refused.contains("needs review"), "{refused}");
+    assert_eq!(names(&stage), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -199,7 +243,7 @@ fn where_a_directory_would_be_put_back_nothing_is_begun() {
     let place = Place::new();
     let (stage, _claim) = place.stage();
     let refused = place
-        .write(&stage, ".airlock/adapters/one.yaml")
+        .write(&stage, ".airlock/adapters/one.yaml", true)
         .unwrap_err();
     let begins = "the directory `.airlock` would have to be made for it, and may not be: ";
     assert!(refused.starts_with(begins), "{refused}");
@@ -208,7 +252,7 @@ fn where_a_directory_would_be_put_back_nothing_is_begun() {
     // One that is there needs nobody's leave.
     fs::create_dir(place.outer.path().join("w/.airlock")).unwrap();
     assert_eq!(
-        place.write(&stage, ".airlock/adapters/one.yaml"),
+        place.write(&stage, ".airlock/adapters/one.yaml", true),
         Ok(Vec::new())
     );
 }

@@ -198,7 +198,8 @@ impl Kernel {
             &valid.request,
             invoker.action,
             self.held(&valid.request.caller),
-        );
+        )
+        .answered(ruling.answered);
         let mut speaker = valid.prepared.speaker();
         let stage = planned.stage().unwrap_or(&valid.stage).to_owned();
         let place = (valid.turn.place(), stage.as_str());

@@ -4,7 +4,7 @@
 //! record is, so nothing is skipped or seen twice.
 //!
 //! Guarantee: rows on damaged pages keep nobody from those behind them. Each number that is passed over
-//! is told, as a record that cannot be read.
+//! is told, as a record that cannot be read; of very many in a row the nearest are.
 //!
 //! Non-guarantee: which numbers there were behind the last row that can be read is not known if the pages
 //! at the end are damaged. Opening the log for writing finds that.
@@ -200,12 +200,21 @@ impl Source {
             (one, None) => one,
             (_, other) => other,
         };
-        self.lost = self.numbers_up_to(nearest, head);
+        self.lost = self.tellable(self.numbers_up_to(nearest, head));
         match nearest {
             Some(seq) => self.next = seq,
             None => self.done = true,
         }
         Ok(())
+    }
+
+    /// As many of `lost` as are told one by one, nearest first: how far they reach says a damaged database.
+    fn tellable(&self, lost: Range<u64>) -> Range<u64> {
+        if self.ascending {
+            lost.start..lost.end.min(lost.start.saturating_add(ONE_BY_ONE))
+        } else {
+            lost.start.max(lost.end.saturating_sub(ONE_BY_ONE))..lost.end
+        }
     }
 
     /// The numbers from the next one on that are passed over on the way to `nearest`, or to the end of the

@@ -604,7 +604,12 @@ fn open_or_recover(
     if recovery::is_suspect(layout) {
         // Where others have it open they go on as they are, and whoever is alone next looks.
         if lock_alone(layout, lock).is_ok() {
-            report = recovery::examine_suspect(layout, (config.clock)())?.or(report);
+            match recovery::examine_suspect(layout, (config.clock)()) {
+                Ok(found) => report = found.or(report),
+                // Where only reading suffers nothing is lost by going on; whoever comes next tries again.
+                Err(_) if !recovery::is_unfinished(layout) => {}
+                Err(error) => return Err(error),
+            }
         }
         lock_again(layout, lock)?;
     }

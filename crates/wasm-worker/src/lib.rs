@@ -2,8 +2,7 @@
 //! instance of its own (`docs/wasm-plugins.md`).
 //!
 //! A crate and a program (`airlock-wasm`) of their own because of what they bring along: the compiler of
-//! Wasm is a third of all there is to build, and whoever starts `airlock` for something else would load
-//! it each time. What host and worker say to each other is in `airlock-plugin-wasm`.
+//! Wasm takes its time to build, and whoever starts `airlock` for something else would load it each time. What host and worker say to each other is in `airlock-plugin-wasm`.
 //!
 //! Guarantee: [`serve`] reads no byte of a plugin before it is confined. Not guaranteed here: what a
 //! worker that was taken over may do, which is for its box.

@@ -7,7 +7,7 @@
 //! looks like a log that holds.
 //!
 //! Guarantee: batches come back in the order they were handed in, and there are never more than a
-//! few of them: memory does not grow with the log.
+//! few for each judge: memory does not grow with the log.
 
 use crate::chain::Link;
 use crate::verify::{Depth, Soundness, TOGETHER};
@@ -20,7 +20,7 @@ use std::thread::Scope;
 const BATCH_BYTES: usize = 128 * 1024;
 /// More judges than this would wait for the one reader.
 const MOST: usize = 4;
-/// Batches a judge has at once: so many that it seldom sleeps, for being woken takes as long as a batch.
+/// Batches a judge has at once: so many that it seldom has to be woken.
 const EACH: usize = 8;
 
 /// Records in a row, and what was found out about them.

@@ -29,7 +29,7 @@ static PLACES: [u64; 64] = {
 };
 
 /// The place of a number, by its last six bits. Looked up: what a compiler makes of many shifts at once
-/// takes three times as long.
+/// takes longer.
 #[inline]
 fn place(number: u8) -> u64 {
     let place = PLACES.get(usize::from(number & 0x3F));

@@ -6,7 +6,7 @@ mod support;
 
 use airlock_audit::{Buffering, Durability, Log};
 use std::fs;
-use support::{Place, attempt, note};
+use support::{Place, all, attempt, note};
 
 /// One page in the write-ahead log, with its header.
 const FRAME: u64 = 8_192 + 24;
@@ -50,4 +50,38 @@ fn a_long_lived_writer_lets_it_grow_and_then_begins_anew() {
     assert!((500..1_500).contains(&ahead), "{ahead} pages");
     log.close().expect("closes");
     assert!(place.verify().is_intact());
+}
+
+/// What a killed machine leaves: the files as they are, with nobody who tidies them.
+#[test]
+fn room_made_ahead_is_no_record_and_hides_none() {
+    let place = Place::new();
+    let log = place.open_windowed();
+    for n in 0..60 {
+        log.append(&note(&format!("record {n}")), Durability::Durable)
+            .expect("appended");
+    }
+    let left = Place::new();
+    fs::create_dir_all(&left.directory).expect("made");
+    for name in ["audit.db", "audit.db-wal"] {
+        fs::copy(place.directory.join(name), left.directory.join(name)).expect("copied");
+    }
+    let ahead = fs::read(left.directory.join("audit.db-wal")).expect("read");
+    let used = ahead.iter().rposition(|byte| *byte != 0);
+    let free = ahead.len() as u64 - used.expect("there are frames") as u64;
+    assert!(free > 32 * FRAME, "room for {free} bytes");
+
+    let records = |found: &[airlock_audit::Record]| -> Vec<_> {
+        let digests = found.iter().map(|record| *record.sealed.digest());
+        digests.collect()
+    };
+    let written = records(&all(&log));
+    let found = left.open();
+    assert_eq!(records(&all(&found)), written, "as many, and the same");
+    found
+        .append(&note("next"), Durability::Durable)
+        .expect("appended");
+    found.close().expect("closes");
+    let report = left.verify();
+    assert_eq!(report.chain.map(|verified| verified.records), Ok(61));
 }

@@ -82,17 +82,19 @@ impl CheckpointFile {
         Ok(claims.newest(|claim| claim.own && claim.seq >= least))
     }
 
-    /// Adds one line and waits for the disk.
-    pub(crate) fn append(&self, checkpoint: &SignedCheckpoint) -> Result<(), CheckpointFileError> {
+    /// Adds a line for each and waits for the disk.
+    pub(crate) fn append(
+        &self,
+        checkpoints: &[SignedCheckpoint],
+    ) -> Result<(), CheckpointFileError> {
         let path = self.layout.checkpoints();
-        append_line(&path, &checkpoint.to_string()).map_err(|source| CheckpointFileError::Io {
-            path: path.clone(),
-            source,
-        })
+        let lines = checkpoints.iter().map(|signed| format!("{signed}\n"));
+        append_lines(&path, &lines.collect::<String>())
+            .map_err(|source| CheckpointFileError::Io { path, source })
     }
 }
 
-fn append_line(path: &Path, line: &str) -> io::Result<()> {
+fn append_lines(path: &Path, lines: &str) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .read(true)
         .append(true)
@@ -102,7 +104,7 @@ fn append_line(path: &Path, line: &str) -> io::Result<()> {
         .open(path)?;
     file.lock()?;
     mend_end(&mut file)?;
-    file.write_all(format!("{line}\n").as_bytes())?;
+    file.write_all(lines.as_bytes())?;
     file.sync_all()
 }
 

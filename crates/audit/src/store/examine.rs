@@ -224,7 +224,7 @@ pub(super) fn verify_tail(
         walk.archives();
     }
     // A tail is short: threads would cost more than they save.
-    walk.rows(&db, &mut Judges::none());
+    walk.rows(&db, &mut Judges::none(options.depth));
     if cancel.load(Ordering::Relaxed) {
         return Err(VerifyError::Cancelled);
     }

@@ -47,7 +47,7 @@ use crate::recovery::{self, RecoveryReport};
 use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
 use crate::writer::{
     self, Ahead, Append, AppendError, Awaited, CommitState, Committer, Disk, Draft, Drafts, Job,
-    Late, Meta, PutOff, Signing, WalFile, Window, Writer, Written, newest_head, newest_number,
+    Keeper, Late, Meta, PutOff, Signing, WalFile, Window, Writer, Written, newest_head, newest_number,
     read_meta, write_meta,
 };
 use crate::{Entry, SignedCheckpoint};
@@ -85,6 +85,11 @@ impl Buffering {
         records: 100,
         millis: 500,
     };
+
+    /// Whether it is that of a writer which lives long.
+    const fn lasts(self) -> bool {
+        matches!(self, Self::Windowed { .. })
+    }
 
     /// Pages the write-ahead log may have before they are moved into the database.
     const fn pages_ahead(self) -> u64 {
@@ -255,6 +260,12 @@ impl Log {
             .map_err(fail)?;
         let wal = WalFile::open(&layout.database())
             .map_err(|source| OpenError::io(&layout.database(), source))?;
+        // It serves nothing but speed, and pays for nobody who ends soon.
+        let room = if config.buffering.lasts() {
+            wal.room(&db, config.buffering.pages_ahead()).ok()
+        } else {
+            None
+        };
         let mut ahead = Ahead::watch(&mut db, config.buffering.pages_ahead()).map_err(fail)?;
         if !dead.is_empty() {
             // One of them may have ended because the disk lost pages of the write-ahead log. What
@@ -269,10 +280,13 @@ impl Log {
         } else {
             Signing::default()
         };
+        let disk = Arc::new(Disk::new(Box::new(wal)));
         let mut committer = Committer {
             db,
             ahead,
-            disk: Arc::new(Disk::new(Box::new(wal))),
+            room,
+            keeper: Keeper::new(&layout, Arc::clone(&disk), config.buffering.lasts()),
+            disk,
             log: id,
             checkpoints: CheckpointFile::new(&layout),
             every: config.checkpoint_every.max(1),

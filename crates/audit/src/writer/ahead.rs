@@ -44,8 +44,13 @@ impl Ahead {
         })
     }
 
+    /// Pages in the log after the last commit.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn is_long(&self) -> bool {
-        let pages = self.pages.load(Ordering::Relaxed);
+        let pages = self.pages();
         // Fewer than were moved: it has begun anew since.
         let moved = if pages < self.moved { 0 } else { self.moved };
         pages - moved >= self.limit
@@ -59,7 +64,7 @@ impl Ahead {
         });
         let moved = moved.ok().and_then(|moved| u64::try_from(moved).ok());
         // Not tried again with each commit: only once as many pages more are there.
-        let tried = self.pages.load(Ordering::Relaxed);
+        let tried = self.pages();
         self.moved = moved.map_or(tried, |moved| moved.max(tried));
     }
 }

@@ -5,6 +5,8 @@
 
 use super::ahead::Ahead;
 use super::disk::Disk;
+use super::keeper::Keeper;
+use super::room::Room;
 use super::signing::Signing;
 use super::{AppendError, Draft, Job, Queued, Written};
 use crate::chain::{Head, LogId, Stored};
@@ -173,8 +175,11 @@ pub(crate) struct Committer {
     pub(crate) db: Connection,
     pub(crate) disk: Arc<Disk>,
     pub(crate) ahead: Ahead,
+    /// For a writer that lives long.
+    pub(crate) room: Option<Room>,
     pub(crate) log: LogId,
     pub(crate) checkpoints: CheckpointFile,
+    pub(crate) keeper: Keeper,
     pub(crate) every: u64,
     pub(crate) on_close: bool,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
@@ -191,7 +196,6 @@ pub(crate) struct CommitState {
     claimed: u64,
     signing: Signing,
     appended: bool,
-    unpublished: Option<Unpublished>,
 }
 
 impl CommitState {
@@ -217,14 +221,6 @@ pub(crate) fn break_entry(time: Timestamp, log: LogId, seq: Option<u64>, detail:
     entry
 }
 
-/// A committed checkpoint that is not in the file beside the key yet.
-#[derive(Debug)]
-struct Unpublished {
-    checkpoint: SignedCheckpoint,
-    /// Whether the records it vouches for are known to be on disk.
-    synced: bool,
-}
-
 /// What a transaction wrote.
 pub(crate) struct Committed {
     /// Whether somebody waits for it to be on disk.
@@ -235,6 +231,8 @@ pub(crate) struct Committed {
     promised: Vec<Written>,
     checkpoint: Option<SignedCheckpoint>,
     checkpoint_error: Option<AppendError>,
+    /// Whether somebody waits for checkpoints, too.
+    awaited: bool,
 }
 
 impl Committed {
@@ -278,6 +276,10 @@ impl Committer {
             .iter()
             .any(|queued| matches!(queued.job, Job::Checkpoint(_)));
         self.execute("BEGIN IMMEDIATE")?;
+        // What nobody waits for is synced with what comes next, however long that takes.
+        if durable && let Some(room) = &mut self.room {
+            room.make(self.ahead.pages());
+        }
         let result = self.fill(jobs, durable, wanted).and_then(|filled| {
             self.execute("COMMIT")?;
             Ok(filled)
@@ -315,6 +317,9 @@ impl Committer {
             promised: Vec::with_capacity(jobs.len()),
             checkpoint: None,
             checkpoint_error: None,
+            awaited: jobs
+                .iter()
+                .any(|queued| !matches!(queued.job, Job::Append(_))),
         };
         let mut rows = Vec::with_capacity(jobs.len());
         for queued in jobs {
@@ -451,8 +456,10 @@ impl Committer {
         Ok(())
     }
 
-    /// Waits for the disk if somebody wants that of the transaction, and puts its checkpoint into
-    /// the file beside the key. Fails only if the records are not durable that should be.
+    /// Waits for the disk if somebody wants that of the transaction, and sees to it that its checkpoint
+    /// comes into the file beside the key: before this returns if somebody waits for that. One that could
+    /// not be put there is tried again with every commit: the file is what shows a chain that was cut short.
+    /// Fails only if the records are not durable that should be.
     pub(crate) fn settle(&mut self, committed: &mut Committed) -> Result<(), AppendError> {
         let synced = if committed.durable {
             self.disk.sync()
@@ -460,40 +467,17 @@ impl Committer {
             Ok(())
         };
         if let Some(checkpoint) = committed.checkpoint {
-            // The newest vouches for everything an older one did.
-            self.state.unpublished = Some(Unpublished {
-                checkpoint,
-                synced: committed.durable && synced.is_ok(),
-            });
+            let synced = committed.durable && synced.is_ok();
+            self.keeper.take(checkpoint, synced);
         }
-        if let Err(error) = self.publish_pending() {
-            committed.checkpoint_error.get_or_insert(error);
+        if committed.awaited {
+            if let Err(error) = self.keeper.publish() {
+                committed.checkpoint_error.get_or_insert(error);
+            }
+        } else {
+            self.keeper.nudge();
         }
         synced
-    }
-
-    /// Puts a committed checkpoint into the file beside the key, once its records are on disk. One
-    /// that could not be put there is tried again with every commit: the file is what shows a
-    /// chain that was cut short.
-    fn publish_pending(&mut self) -> Result<(), AppendError> {
-        let Some(mut pending) = self.state.unpublished.take() else {
-            return Ok(());
-        };
-        let kept = self.keep(&mut pending);
-        if kept.is_err() {
-            self.state.unpublished = Some(pending);
-        }
-        kept
-    }
-
-    fn keep(&mut self, pending: &mut Unpublished) -> Result<(), AppendError> {
-        if !pending.synced {
-            self.disk.sync()?;
-        }
-        pending.synced = true;
-        self.checkpoints
-            .append(&pending.checkpoint)
-            .map_err(|error| AppendError::Checkpoint(error.to_string()))
     }
 
     fn execute(&self, sql: &str) -> Result<(), AppendError> {
@@ -518,7 +502,8 @@ impl Committer {
         if !self.state.appended {
             return Ok(());
         }
-        let published = self.publish_pending();
+        self.keeper.close();
+        let published = self.keeper.publish();
         if self.on_close && self.state.signing.is_allowed() {
             let (reply, _) = std::sync::mpsc::sync_channel(1);
             let job = Queued {
@@ -534,9 +519,10 @@ impl Committer {
         if self.on_close {
             self.upkeep();
         }
-        if self.state.unpublished.is_none() {
-            return Ok(());
+        if self.keeper.is_behind() {
+            published
+        } else {
+            Ok(())
         }
-        published
     }
 }

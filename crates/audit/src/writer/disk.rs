@@ -16,7 +16,8 @@
 //! second try would report success for what was lost; and nothing behind a lost page can be read
 //! back after a power failure.
 
-use super::AppendError;
+use super::{AppendError, Room};
+use rusqlite::Connection;
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -47,6 +48,13 @@ impl WalFile {
             .custom_flags(crate::open::nofollow())
             .open(path)
             .map(Self)
+    }
+
+    /// Room at its end, for a writer that leaves up to `pages` in it.
+    pub(crate) fn room(&self, db: &Connection, pages: u64) -> io::Result<Room> {
+        let page = db.pragma_query_value(None, "page_size", |row| row.get::<_, u32>(0));
+        let page = page.map_err(io::Error::other)?;
+        Ok(Room::new(self.0.try_clone()?, page.into(), pages))
     }
 }
 

@@ -13,9 +13,11 @@ mod ahead;
 mod commit;
 mod disk;
 mod draft;
+mod keeper;
 mod late;
 mod promise;
 mod queue;
+mod room;
 mod signing;
 mod sync;
 
@@ -26,11 +28,13 @@ pub(crate) use commit::{
 };
 pub(crate) use disk::{Disk, WalFile};
 pub(crate) use draft::{Draft, Drafts};
+pub(crate) use keeper::Keeper;
 pub use late::Late;
 pub(crate) use late::PutOff;
 pub(crate) use promise::{Awaited, Promise};
 pub use queue::Written;
 pub(crate) use queue::{Patience, Queue, Queued, Reply, Window};
+pub(crate) use room::Room;
 pub(crate) use signing::Signing;
 
 use crate::encoding::SealError;

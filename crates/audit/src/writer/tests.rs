@@ -73,10 +73,13 @@ impl Bench {
             seen: Arc::clone(&seen),
             database: database.clone(),
         };
+        let disk = Arc::new(Disk::new(Box::new(watched)));
         let committer = Committer {
             ahead: Ahead::watch(&mut db, LONG_LIVED).unwrap(),
             db,
-            disk: Arc::new(Disk::new(Box::new(watched))),
+            room: None,
+            keeper: Keeper::new(&layout, Arc::clone(&disk), true),
+            disk,
             log: log(),
             checkpoints: CheckpointFile::new(&layout),
             every: 1_000,
@@ -227,4 +230,26 @@ fn a_checkpoint_is_kept_only_after_a_sync_of_what_it_vouches_for() {
     let kept = std::fs::read_to_string(file).unwrap();
     assert_eq!(kept.lines().count(), 1);
     assert_ne!(signed.head(), Head::genesis(&log()));
+}
+
+#[test]
+fn nobody_waits_for_a_checkpoint_that_nobody_asked_for() {
+    let mut bench = Bench::new();
+    let file = bench.database.with_file_name("keys/checkpoints.jsonl");
+    let held = bench.seen.held.lock().unwrap();
+    // The checkpoint after the thousandth record is a record of its own.
+    for seq in (1..=1_000).chain(1_002..=1_100) {
+        let written = bench.begin(false).unwrap().first().unwrap();
+        assert_eq!(written.seq, seq);
+    }
+    while bench.syncs() == 0 {
+        std::thread::yield_now();
+    }
+    assert!(!file.exists(), "what it vouches for is not on disk yet");
+    drop(held);
+    bench.writer.close().unwrap();
+    let kept = std::fs::read_to_string(file).unwrap();
+    let signed: crate::SignedCheckpoint = kept.trim_end().parse().unwrap();
+    assert_eq!(signed.head().seq, 1_000);
+    assert_eq!(bench.syncs(), 1);
 }

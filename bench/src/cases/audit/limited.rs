@@ -2,7 +2,7 @@
 //! how many writes a second the disk does for a worker.
 
 use super::durable::{WANTED, WRITERS, append_rate, fsync_rate};
-use super::{entries, stored};
+use super::{entries, open, stored};
 use crate::failure::Failure;
 use crate::measure::{self, Samples};
 use crate::options::Options;
@@ -58,10 +58,12 @@ pub(in super::super) fn worker(home: &Path, arguments: &[String]) -> Result<Vec<
     let entries = entries(u64::try_from(WRITERS * each)?)?;
     let stored = stored(&entries)?;
     let (mut together, mut raw) = (Vec::new(), Vec::new());
-    for round in 0..3 {
+    let log = open(&home.join("log"))?;
+    for _ in 0..3 {
         raw.push(fsync_rate(home, &stored, each)?);
-        together.push(append_rate(&home.join(round.to_string()), &entries, each)?);
+        together.push(append_rate(&log, &entries, each)?);
     }
+    log.close()?;
     let ratio = measure::median_ratio(&together, &raw);
     let [together, raw] = [together, raw].map(|rates| Samples::new(rates).median());
     Ok(vec![

@@ -47,8 +47,8 @@ use crate::recovery::{self, RecoveryReport};
 use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
 use crate::writer::{
     self, Ahead, Append, AppendError, Awaited, CommitState, Committer, Disk, Draft, Drafts, Job,
-    Keeper, Late, Meta, PutOff, Signing, WalFile, Window, Writer, Written, newest_head, newest_number,
-    read_meta, write_meta,
+    Keeper, Late, Meta, PutOff, Signing, WalFile, Window, Writer, Written, newest_head,
+    newest_number, read_meta, write_meta,
 };
 use crate::{Entry, SignedCheckpoint};
 use airlock_core::Timestamp;

@@ -1,5 +1,5 @@
 //! The writer: one thread that appends to the chain for everybody in this process. Where it pays, a
-//! second one waits for the disk: see [`sync`].
+//! second one waits for the disk: see [`sync`]; a third keeps checkpoints: see [`keeper`].
 //!
 //! Guarantee: a durable append returns only after its record, and every record before it, was
 //! synced; all durable appends that arrive while one sync runs share the next. Acknowledged

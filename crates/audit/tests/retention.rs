@@ -9,13 +9,14 @@
 mod support;
 
 use airlock_audit::{
-    Break, Durability, EventType, Filter, Log, MaintenanceReport, PublicKey, Retention,
+    Break, Durability, EventType, Filter, Log, MaintenanceReport, PublicKey, ReadError, Retention,
     SignedCheckpoint, SigningKey, VerifyOptions, VerifyReport, verify_database,
 };
 use airlock_core::Timestamp;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rusqlite::Connection;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use support::{DAY, Place, START, all, note_at};
 
@@ -318,6 +319,60 @@ fn a_damaged_archive_is_found() {
     }
     std::fs::write(path, &whole).expect("written");
     assert!(place.verify().is_intact());
+}
+
+/// Numbers that were read, and numbers that were told to be unreadable.
+fn walk(log: &Log, newest_first: bool) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let filter = Filter {
+        newest_first,
+        ..Filter::default()
+    };
+    let (mut read, mut told) = (BTreeSet::new(), BTreeSet::new());
+    for record in log.read(filter).expect("the log can be read") {
+        let (kind, seq) = match record {
+            Ok(record) => (&mut read, record.sealed.head().seq),
+            Err(ReadError::Record { seq, .. }) => (&mut told, seq),
+            Err(error) => panic!("it ends at {error}"),
+        };
+        assert!(kind.insert(seq), "{seq} comes twice");
+    }
+    (read, told)
+}
+
+#[test]
+fn a_damaged_archive_keeps_nobody_from_the_records_around_it() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 4);
+    let report = maintain(&log, 3);
+    let (whole, none) = walk(&log, false);
+    assert!(none.is_empty());
+    let path = &archives(&place)[1];
+    let (first, last) = report.archived[1];
+    let content = std::fs::read(path).expect("readable");
+    let mut met = 0;
+    for offset in (0..content.len()).step_by(11) {
+        let mut damaged = content.clone();
+        damaged[offset] ^= 0x10;
+        std::fs::write(path, &damaged).expect("written");
+        let (read, told) = walk(&log, false);
+        assert_eq!((&read, &told), (&walk(&log, true).0, &walk(&log, true).1));
+        let all: BTreeSet<_> = read.union(&told).copied().collect();
+        assert_eq!(all, whole, "offset {offset}");
+        assert!(
+            told.iter().all(|seq| (first..=last).contains(seq)),
+            "{told:?}"
+        );
+        met += usize::from(!told.is_empty());
+    }
+    assert!(met > 20, "{met} of the damages are met");
+    for cut in [0, 1, 70, content.len() / 2, content.len() - 1] {
+        std::fs::write(path, &content[..cut]).expect("written");
+        for newest_first in [false, true] {
+            let (read, told) = walk(&log, newest_first);
+            assert_eq!(told, (first..=last).collect(), "{cut} bytes are left");
+            assert_eq!(read.len() + told.len(), whole.len());
+        }
+    }
 }
 
 fn add(log: &Log, micros: i64, text: &str) {

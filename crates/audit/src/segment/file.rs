@@ -7,6 +7,7 @@
 //!
 //! Non-guarantee: the checksum finds accidents; forgeries are the chain's to find.
 
+use super::SegmentName;
 use crate::chain::{Head, LogId};
 use crate::encoding::MAX_BODY;
 use crate::open::nofollow;
@@ -17,6 +18,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -193,6 +195,9 @@ impl Segment {
         let trailer = read_trailer(&mut file).ok_or_else(|| damaged("it has no trailer"))?;
         let (blocks, last) =
             parse_trailer(&trailer).ok_or_else(|| damaged("its index is wrong"))?;
+        if end_of(&blocks, previous.seq) != Some(last.seq) {
+            return Err(damaged("its index is wrong"));
+        }
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -216,6 +221,25 @@ impl Segment {
         self.blocks
             .partition_point(|block| block.first <= seq)
             .saturating_sub(1)
+    }
+
+    /// Itself, if it holds what its name says.
+    pub(crate) fn is_named(self, name: &SegmentName) -> Result<Self, SegmentError> {
+        if (name.first, name.last) == (self.previous.seq.saturating_add(1), self.last.seq) {
+            return Ok(self);
+        }
+        Err(SegmentError::Damaged {
+            path: self.path,
+            detail: "it does not hold the records it is named after".to_owned(),
+        })
+    }
+
+    /// The numbers of the records that one block would hold.
+    pub(crate) fn numbers_of(&self, index: usize) -> Range<u64> {
+        let first = |block: &Block| block.first;
+        let end = self.last.seq.saturating_add(1);
+        let from = self.blocks.get(index).map_or(end, first);
+        from..self.blocks.get(index + 1).map_or(end, first)
     }
 
     /// The stored records of one block, in order, as they are in the file: unverified.
@@ -312,6 +336,14 @@ fn parse_trailer(trailer: &[u8]) -> Option<(Vec<Block>, Head)> {
     let blocks = blocks?;
     let ordered = blocks.is_sorted_by(|a, b| a.first < b.first && a.offset < b.offset);
     ordered.then_some((blocks, last))
+}
+
+/// The last number of `blocks`, if each begins where the one before it ends, and the first behind `previous`.
+fn end_of(blocks: &[Block], previous: u64) -> Option<u64> {
+    blocks.iter().try_fold(previous, |last, block| {
+        let follows = last.checked_add(1) == Some(block.first) && block.count > 0;
+        follows.then(|| last.checked_add(u64::from(block.count)))?
+    })
 }
 
 fn parse_block(entry: &[u8; ENTRY]) -> Option<Block> {

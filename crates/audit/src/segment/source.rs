@@ -3,13 +3,13 @@
 //! Archives may take over rows while a reader is under way: each chunk looks anew where the next
 //! record is, so nothing is skipped or seen twice.
 //!
-//! Guarantee: rows on damaged pages keep nobody from those behind them. Each number that is passed over
-//! is told, as a record that cannot be read; of very many in a row the nearest are.
+//! Guarantee: rows on damaged pages, and damaged archives, keep nobody from those behind them. Each number
+//! that is passed over is told, as a record that cannot be read; of very many in a row the nearest are.
 //!
 //! Non-guarantee: which numbers there were behind the last row that can be read is not known if the pages
 //! at the end are damaged. Opening the log for writing finds that.
 
-use super::{Segment, SegmentError, list_segments};
+use super::{Segment, SegmentError, SegmentName, list_segments};
 use crate::open::is_damage;
 use crate::recovery;
 use crate::store::Layout;
@@ -74,11 +74,20 @@ pub(crate) struct Source {
     end: u64,
     open: Option<Segment>,
     rows: VecDeque<Row>,
-    /// Numbers in front of these rows that cannot be read and are still to be told.
+    /// Numbers in front of these rows that cannot be read and are still to be told, and why.
     lost: Range<u64>,
+    why: String,
     /// Where to leave a note if there is damage.
     noted: Option<Layout>,
     done: bool,
+}
+
+/// What a look into the archives gave: rows, or numbers that an archive would hold and why it does not
+/// give them.
+#[derive(Debug)]
+enum Archived {
+    Rows(Vec<Row>),
+    Lost(Range<u64>, SegmentError),
 }
 
 /// What a look into the database gave.
@@ -101,6 +110,7 @@ impl Source {
             open: None,
             rows: VecDeque::new(),
             lost: 0..0,
+            why: String::new(),
             noted: None,
             done: false,
         }
@@ -131,7 +141,7 @@ impl Source {
             self.lost.next_back()
         };
         if let Some(seq) = lost {
-            let detail = "the database is damaged where it was".to_owned();
+            let detail = self.why.clone();
             return Err(ReadError::Record { seq, detail });
         }
         let Some((seq, stored)) = self.rows.pop_front() else {
@@ -165,7 +175,17 @@ impl Source {
             rows.into()
         } else {
             // Not in the database: archived, or missing altogether.
-            let archived = self.archived_rows()?;
+            let archived = match self.archived()? {
+                Archived::Rows(archived) => archived,
+                Archived::Lost(lost, why) => {
+                    let nearest = rows.first().map(|(seq, _)| *seq);
+                    if self.pass_over_archive(lost, why, nearest)? {
+                        return Ok(());
+                    }
+                    // These come before it.
+                    Vec::new()
+                }
+            };
             match (archived.first(), rows.first()) {
                 (Some((archived_seq, _)), Some((seq, _))) if self.before(*seq, *archived_seq) => {
                     rows.into()
@@ -187,13 +207,21 @@ impl Source {
 
     /// Goes on behind what the database cannot give from the next number on.
     fn pass_over(&mut self) -> Result<(), ReadError> {
-        let archived = self.archived_rows()?;
+        let head = last_archived(&self.db)?.map_or(0, |head| head.seq);
+        let archived = match self.archived()? {
+            Archived::Rows(archived) => archived,
+            Archived::Lost(lost, why) if lost.contains(&self.next) => {
+                let in_database = self.readable_row(head)?;
+                self.pass_over_archive(lost, why, in_database)?;
+                return Ok(());
+            }
+            Archived::Lost(..) => Vec::new(),
+        };
         let in_archive = archived.first().map(|(seq, _)| *seq);
         if in_archive == Some(self.next) {
             self.rows = archived.into();
             return Ok(());
         }
-        let head = last_archived(&self.db)?.map_or(0, |head| head.seq);
         let in_database = self.readable_row(head)?;
         let nearest = match (in_archive, in_database) {
             (Some(one), Some(other)) if self.before(one, other) => Some(one),
@@ -201,11 +229,47 @@ impl Source {
             (_, other) => other,
         };
         self.lost = self.tellable(self.numbers_up_to(nearest, head));
+        "the database is damaged where it was".clone_into(&mut self.why);
         match nearest {
             Some(seq) => self.next = seq,
             None => self.done = true,
         }
         Ok(())
+    }
+
+    /// Goes on behind the numbers that an archive would hold, or at the `nearest` row of the database among
+    /// them. False if that row comes before them all. An archive that says nothing of what it would hold
+    /// ends the walk.
+    fn pass_over_archive(
+        &mut self,
+        lost: Range<u64>,
+        why: SegmentError,
+        nearest: Option<u64>,
+    ) -> Result<bool, SegmentError> {
+        let (lost, next) = if self.ascending {
+            let behind = nearest.map_or(lost.end, |seq| seq.min(lost.end));
+            let end = behind.min(self.end.saturating_add(1));
+            (lost.start.max(self.next)..end, Some(end))
+        } else {
+            let behind = nearest.map_or(lost.start, |seq| seq.saturating_add(1).max(lost.start));
+            let start = behind.max(self.end);
+            let end = lost.end.min(self.next.saturating_add(1));
+            (start..end, start.checked_sub(1))
+        };
+        if lost.is_empty() {
+            return if nearest.is_some() {
+                Ok(false)
+            } else {
+                Err(why)
+            };
+        }
+        self.lost = self.tellable(lost);
+        self.why = why.to_string();
+        match next.filter(|next| !self.before(self.end, *next)) {
+            Some(next) => self.next = next,
+            None => self.done = true,
+        }
+        Ok(true)
     }
 
     /// As many of `lost` as are told one by one, nearest first: how far they reach says a damaged database.
@@ -301,21 +365,37 @@ impl Source {
     }
 
     /// The rows of the archive block nearest to the wanted number, from that number on.
-    fn archived_rows(&mut self) -> Result<Vec<Row>, ReadError> {
+    fn archived(&mut self) -> Result<Archived, SegmentError> {
         let holds =
             |segment: &Segment| segment.previous.seq < self.next && self.next <= segment.last.seq;
         if !self.open.as_ref().is_some_and(holds) {
-            self.open = self.find_segment()?;
+            let Some(name) = self.find_segment()? else {
+                return Ok(Archived::Rows(Vec::new()));
+            };
+            match Segment::open(&name.path).and_then(|segment| segment.is_named(&name)) {
+                Ok(segment) => self.open = Some(segment),
+                // Its name still says what would be in it.
+                Err(error) => {
+                    let numbers = name.first..name.last.saturating_add(1);
+                    return Ok(Archived::Lost(numbers, error));
+                }
+            }
         }
         let (next, end, ascending) = (self.next, self.end, self.ascending);
         let Some(segment) = &mut self.open else {
-            return Ok(Vec::new());
+            return Ok(Archived::Rows(Vec::new()));
         };
-        let near = next.clamp(segment.previous.seq + 1, segment.last.seq.max(1));
-        let records = segment.block(segment.block_of(near))?;
+        let first = segment.previous.seq.saturating_add(1);
+        let near = next.max(first).min(segment.last.seq);
+        let block = segment.block_of(near);
+        let records = match segment.block(block) {
+            Ok(records) => records,
+            Err(error) => return Ok(Archived::Lost(segment.numbers_of(block), error)),
+        };
+        // Its place says which number it has: a damaged record may say another.
+        let numbers = segment.numbers_of(block);
         let mut rows = Vec::with_capacity(records.len());
-        for stored in records {
-            let seq = crate::chain::Stored::parse(&stored).map_or(0, |stored| stored.seq);
+        for (seq, stored) in numbers.zip(records) {
             let wanted = if ascending {
                 (next..=end).contains(&seq)
             } else {
@@ -328,23 +408,22 @@ impl Source {
         if !ascending {
             rows.reverse();
         }
-        Ok(rows)
+        Ok(Archived::Rows(rows))
     }
 
     /// The archive that holds the wanted record, or the nearest one further on.
-    fn find_segment(&self) -> Result<Option<Segment>, SegmentError> {
+    fn find_segment(&self) -> Result<Option<SegmentName>, SegmentError> {
         let mut listed = list_segments(&self.segments)?;
         if !self.ascending {
             listed.reverse();
         }
-        let found = listed.into_iter().find(|name| {
+        Ok(listed.into_iter().find(|name| {
             if self.ascending {
                 name.last >= self.next && name.first <= self.end
             } else {
                 name.first <= self.next && name.last >= self.end
             }
-        });
-        found.map(|name| Segment::open(&name.path)).transpose()
+        }))
     }
 }
 

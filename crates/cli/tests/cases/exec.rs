@@ -54,6 +54,8 @@ fn exit_codes_are_an_interface() {
         (&["exec", "--allow-read", "/proc", "--", "true"], 120),
         (&["exec", "--memory", "2GiB", "--", "true"], 125),
         (&["exec", "--env", "LD_PRELOAD=x", "--", "true"], 125),
+        (&["exec", "--env", "HOME=/x", "--", "true"], 125),
+        (&["exec", "--env", "PATH", "--", "true"], 125),
         (&["exec", "--stage", "../x", "--", "true"], 125),
         (&["exec", "--tty", "--", "true"], 125),
         (&["exec", "--timout", "1s", "--", "true"], 125),

@@ -50,6 +50,10 @@ fn a_shell_is_off_until_policy_allows_it() {
             json!({ "command": "x", "environment": { "LD_PRELOAD": "x" } }),
             "IV-04",
         ),
+        (
+            json!({ "command": "x", "environment": { "HOME": "/x" } }),
+            "a sandbox sets `HOME` itself",
+        ),
         (json!({ "command": "x", "timeout": "1h" }), "IV-05"),
     ] {
         let failure = failed(place.call("shell.run", arguments));

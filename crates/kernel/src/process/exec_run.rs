@@ -10,7 +10,7 @@ use crate::tools::{
 };
 use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, programs};
 use airlock_sandbox::Template;
-use airlock_sandbox::plan::Limits;
+use airlock_sandbox::plan::{Limits, OwnVariable};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -265,6 +265,22 @@ fn bounded<T: PartialOrd + Copy + std::fmt::Display>(
 const VARIABLES: usize = 64;
 const VARIABLE_BYTES: usize = 32 * 1024;
 
+/// No variable that every sandbox sets to a place of its own: what is asked for would not be there.
+pub(super) fn check_own<'a>(
+    names: impl IntoIterator<Item = &'a String>,
+) -> Result<(), InvalidArguments> {
+    let own = |name: &&String| {
+        let mut own = OwnVariable::ALWAYS.iter().flat_map(|own| own.names());
+        own.any(|own| own == name)
+    };
+    let Some(name) = names.into_iter().find(own) else {
+        return Ok(());
+    };
+    let what = format!("a sandbox sets `{name}` itself");
+    let fix = format!("set it inside: `env {name}=VALUE PROGRAM`");
+    Err(invalid(CheckId::Environment, "environment", &what, &fix))
+}
+
 /// IV-04: no variable that makes a program load or trust something else.
 pub(super) fn check_environment(
     variables: &BTreeMap<String, String>,
@@ -272,6 +288,7 @@ pub(super) fn check_environment(
     if variables.is_empty() {
         return Ok(());
     }
+    check_own(variables.keys())?;
     let large = |(name, value): (&String, &String)| name.len() + value.len() > VARIABLE_BYTES;
     if variables.len() > VARIABLES || variables.iter().any(large) {
         let what = format!("over {VARIABLES} variables, or one over {VARIABLE_BYTES} bytes");

@@ -5,7 +5,7 @@
 //! no other front can call it.
 
 use super::exec_run::{
-    Boxed, LEAST_MEMORY, TEMPLATE, check_environment, directory, invalid, template, unit,
+    Boxed, LEAST_MEMORY, TEMPLATE, check_environment, check_own, directory, invalid, template, unit,
 };
 use super::failure::CheckId;
 use super::grants;
@@ -113,6 +113,7 @@ impl Tool for Own {
         }
         let template = for_commands(asked.template.as_deref().unwrap_or(TEMPLATE))?;
         check_environment(&asked.environment)?;
+        check_own(&asked.inherit)?;
         let limits = limits(&asked, template)?;
         let grants = |at: &str, paths: Vec<String>| -> Result<Vec<String>, InvalidArguments> {
             paths.iter().map(|path| absolute(at, path, root)).collect()

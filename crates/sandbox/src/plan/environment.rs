@@ -65,6 +65,9 @@ pub enum OwnVariable {
 }
 
 impl OwnVariable {
+    /// Those that every command finds set.
+    pub const ALWAYS: [Self; 3] = [Self::Path, Self::Home, Self::TemporaryDirectory];
+
     /// The names it is set under: clients disagree about the case.
     pub const fn names(self) -> &'static [&'static str] {
         match self {

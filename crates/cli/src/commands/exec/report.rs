@@ -53,6 +53,11 @@ pub(super) fn notes(ran: &Ran, args: &ExecArgs, output: &mut Output) {
 
 fn unstarted(why: NotStarted, program: &str) -> (String, &'static str) {
     match why {
+        // The system says the same of a program and of what it wants to be run by.
+        NotStarted::NotFound if program.contains('/') => (
+            format!("`{program}`, or the interpreter it names, is not in the sandbox"),
+            "only system directories, toolchains and the workspace are seen inside; --allow-read PATH shows more",
+        ),
         NotStarted::NotFound => (
             format!("there is no `{program}` in the sandbox"),
             "only system directories, toolchains and the workspace are seen inside; --allow-read PATH shows more",

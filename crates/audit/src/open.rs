@@ -334,6 +334,11 @@ pub(crate) fn nofollow() -> i32 {
     i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
 }
 
+/// So that a pipe in the place of a file keeps nobody waiting.
+pub(crate) fn nonblocking() -> i32 {
+    i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0)
+}
+
 /// Opens for reading, also where SQLite may not create its shared-memory file.
 fn connect_reader(path: &Path) -> Result<Connection, OpenError> {
     match connect(path, Access::Read, false) {

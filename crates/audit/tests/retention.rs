@@ -10,13 +10,14 @@ mod support;
 
 use airlock_audit::{
     Break, Durability, EventType, Filter, Log, MaintenanceReport, PublicKey, ReadError, Retention,
-    SignedCheckpoint, SigningKey, VerifyOptions, VerifyReport, verify_database,
+    SignedCheckpoint, SigningKey, VerifyOptions, VerifyReport, read_log, verify_database,
 };
 use airlock_core::Timestamp;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use support::{DAY, Place, START, all, note_at};
 
@@ -373,6 +374,91 @@ fn a_damaged_archive_keeps_nobody_from_the_records_around_it() {
             assert_eq!(read.len() + told.len(), whole.len());
         }
     }
+}
+
+#[test]
+fn an_archive_that_says_it_holds_everything_hides_nothing() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 4);
+    maintain(&log, 3);
+    let (whole, none) = walk(&log, false);
+    assert!(none.is_empty());
+    let segments = place.directory.join("segments");
+    let extension = archives(&place)[0].extension().map(OsStr::to_owned);
+    let extension = extension.expect("there is one");
+    let named = |name: &str| segments.join(name).with_extension(&extension);
+    for name in [
+        "1-18446744073709551615",
+        "0-18446744073709551615",
+        "32-33",
+        "90-300",
+        "500-600",
+        "0-0",
+    ] {
+        let path = named(name);
+        for content in [&b""[..], b"ALSEG\0\0\x01"] {
+            std::fs::write(&path, content).expect("written");
+            for newest_first in [false, true] {
+                let (read, told) = walk(&log, newest_first);
+                assert_eq!((&read, &told), (&whole, &none), "{name}, {newest_first}");
+            }
+        }
+        std::fs::remove_file(&path).expect("removed");
+        let pipe = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(pipe.expect("started").success());
+        assert_eq!(walk(&log, false), (whole.clone(), none.clone()), "a pipe");
+        std::fs::remove_file(&path).expect("removed");
+    }
+}
+
+#[test]
+fn a_damaged_archive_beside_a_damaged_database_hides_nothing_readable() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 4);
+    let report = maintain(&log, 3);
+    for n in 0..400 {
+        add(&log, START + 3 * DAY, &format!("{n} {}", "x".repeat(200)));
+    }
+    log.close().expect("closes");
+    let (whole, _) = walk(&place.open(), false);
+    let (first, last) = report.archived[2];
+    let path = &archives(&place)[2];
+    std::fs::write(path, b"").expect("written");
+    // The first leaf of the rows: whatever page that is, it begins with what SQLite says of leaves.
+    let database = std::fs::read(place.database()).expect("read");
+    let rows = place.database();
+    let mut met = 0;
+    for page in 2..database.len() / 8_192 {
+        let mut damaged = database.clone();
+        if damaged[page * 8_192] != 0x0d {
+            continue;
+        }
+        damaged[page * 8_192] = 0xff;
+        std::fs::write(&rows, &damaged).expect("written");
+        for newest_first in [false, true] {
+            let filter = Filter {
+                newest_first,
+                ..Filter::default()
+            };
+            let (mut read, mut told) = (BTreeSet::new(), BTreeSet::new());
+            let records = read_log(&place.directory, filter).expect("the log can be read");
+            for record in records {
+                match record {
+                    Ok(record) => assert!(read.insert(record.sealed.head().seq)),
+                    Err(ReadError::Record { seq, .. }) => assert!(told.insert(seq)),
+                    Err(error) => panic!("it ends at {error}"),
+                }
+            }
+            assert!((first..=last).all(|seq| told.contains(&seq)), "{told:?}");
+            let all: BTreeSet<_> = read.union(&told).copied().collect();
+            // What a damaged end held is not known.
+            let missing: Vec<_> = whole.difference(&all).collect();
+            assert!(missing.iter().all(|seq| **seq > last), "{missing:?}");
+            assert!((1..first).all(|seq| read.contains(&seq)), "{read:?}");
+            met += usize::from(told.len() as u64 > last - first + 1);
+        }
+    }
+    assert!(met > 4, "{met}");
 }
 
 fn add(log: &Log, micros: i64, text: &str) {

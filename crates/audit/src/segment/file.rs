@@ -10,7 +10,7 @@
 use super::SegmentName;
 use crate::chain::{Head, LogId};
 use crate::encoding::MAX_BODY;
-use crate::open::nofollow;
+use crate::open::{nofollow, nonblocking};
 use crate::writer::{decode_head, encode_head};
 use airlock_core::Hashing;
 use flate2::Compression;
@@ -181,13 +181,16 @@ impl Segment {
         };
         let mut file = OpenOptions::new()
             .read(true)
-            .custom_flags(nofollow())
+            .custom_flags(nofollow() | nonblocking())
             .open(path)
             .map_err(io)?;
         let damaged = |detail: &str| SegmentError::Damaged {
             path: path.to_owned(),
             detail: detail.to_owned(),
         };
+        if !file.metadata().map_err(io)?.is_file() {
+            return Err(damaged("it is not a regular file"));
+        }
         let mut header = [0; HEADER];
         file.read_exact(&mut header)
             .map_err(|_| damaged("it is cut off"))?;

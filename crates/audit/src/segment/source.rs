@@ -9,7 +9,7 @@
 //! Non-guarantee: which numbers there were behind the last row that can be read is not known if the pages
 //! at the end are damaged. Opening the log for writing finds that.
 
-use super::{Segment, SegmentError, SegmentName, list_segments};
+use super::{Segment, SegmentError, list_segments};
 use crate::open::is_damage;
 use crate::recovery;
 use crate::store::Layout;
@@ -25,6 +25,9 @@ const CHUNK: i64 = 256;
 /// Numbers behind damaged pages that are tried one by one, some hundred pages of records. From there on
 /// the steps grow with the distance, so that no distance takes long.
 const ONE_BY_ONE: u64 = 16_384;
+
+/// Numbers of one damaged archive that are told at most: more than a day has.
+const MOST_OF_ARCHIVE: u64 = 1 << 20;
 
 /// Why the log cannot be read on.
 #[derive(Debug, thiserror::Error)]
@@ -166,12 +169,18 @@ impl Source {
         if found.is_cut_short {
             self.met_damage();
         }
-        let rows = found.rows;
+        let mut rows = found.rows;
         if rows.is_empty() && found.is_cut_short {
             return self.pass_over();
         }
         let adjacent = rows.first().is_some_and(|(seq, _)| *seq == self.next);
         self.rows = if adjacent {
+            // What is missing further on may be in an archive.
+            let mut pairs = rows.windows(2);
+            let gap = pairs.position(
+                |pair| matches!(pair, [(one, _), (other, _)] if one.abs_diff(*other) != 1),
+            );
+            rows.truncate(gap.map_or(rows.len(), |at| at + 1));
             rows.into()
         } else {
             // Not in the database: archived, or missing altogether.
@@ -207,28 +216,38 @@ impl Source {
 
     /// Goes on behind what the database cannot give from the next number on.
     fn pass_over(&mut self) -> Result<(), ReadError> {
-        let head = last_archived(&self.db)?.map_or(0, |head| head.seq);
-        let archived = match self.archived()? {
-            Archived::Rows(archived) => archived,
+        let in_archive = match self.archived()? {
+            Archived::Rows(archived) => {
+                let nearest = archived.first().map(|(seq, _)| *seq);
+                if nearest == Some(self.next) {
+                    self.rows = archived.into();
+                    return Ok(());
+                }
+                nearest
+            }
             Archived::Lost(lost, why) if lost.contains(&self.next) => {
-                let in_database = self.readable_row(head)?;
-                self.pass_over_archive(lost, why, in_database)?;
+                let head = last_archived(&self.db)?.map_or(0, |head| head.seq);
+                // Looking far for a row takes long, and none is among what was archived.
+                let nearest = if self.ascending && lost.end <= head.saturating_add(1) {
+                    None
+                } else {
+                    self.readable_row(head)?
+                };
+                self.pass_over_archive(lost, why, nearest)?;
                 return Ok(());
             }
-            Archived::Lost(..) => Vec::new(),
+            // What it would hold is told when the walk comes to it.
+            Archived::Lost(lost, _) if self.ascending => Some(lost.start),
+            Archived::Lost(lost, _) => lost.end.checked_sub(1),
         };
-        let in_archive = archived.first().map(|(seq, _)| *seq);
-        if in_archive == Some(self.next) {
-            self.rows = archived.into();
-            return Ok(());
-        }
+        let head = last_archived(&self.db)?.map_or(0, |head| head.seq);
         let in_database = self.readable_row(head)?;
         let nearest = match (in_archive, in_database) {
             (Some(one), Some(other)) if self.before(one, other) => Some(one),
             (one, None) => one,
             (_, other) => other,
         };
-        self.lost = self.tellable(self.numbers_up_to(nearest, head));
+        self.lost = self.tellable(self.numbers_up_to(nearest, head), ONE_BY_ONE);
         "the database is damaged where it was".clone_into(&mut self.why);
         match nearest {
             Some(seq) => self.next = seq,
@@ -263,7 +282,7 @@ impl Source {
                 Err(why)
             };
         }
-        self.lost = self.tellable(lost);
+        self.lost = self.tellable(lost, MOST_OF_ARCHIVE);
         self.why = why.to_string();
         match next.filter(|next| !self.before(self.end, *next)) {
             Some(next) => self.next = next,
@@ -272,12 +291,12 @@ impl Source {
         Ok(true)
     }
 
-    /// As many of `lost` as are told one by one, nearest first: how far they reach says a damaged database.
-    fn tellable(&self, lost: Range<u64>) -> Range<u64> {
+    /// The nearest of `lost`, no more than `most`: how far they reach says something that is damaged.
+    fn tellable(&self, lost: Range<u64>, most: u64) -> Range<u64> {
         if self.ascending {
-            lost.start..lost.end.min(lost.start.saturating_add(ONE_BY_ONE))
+            lost.start..lost.end.min(lost.start.saturating_add(most))
         } else {
-            lost.start.max(lost.end.saturating_sub(ONE_BY_ONE))..lost.end
+            lost.start.max(lost.end.saturating_sub(most))..lost.end
         }
     }
 
@@ -369,16 +388,9 @@ impl Source {
         let holds =
             |segment: &Segment| segment.previous.seq < self.next && self.next <= segment.last.seq;
         if !self.open.as_ref().is_some_and(holds) {
-            let Some(name) = self.find_segment()? else {
-                return Ok(Archived::Rows(Vec::new()));
-            };
-            match Segment::open(&name.path).and_then(|segment| segment.is_named(&name)) {
-                Ok(segment) => self.open = Some(segment),
-                // Its name still says what would be in it.
-                Err(error) => {
-                    let numbers = name.first..name.last.saturating_add(1);
-                    return Ok(Archived::Lost(numbers, error));
-                }
+            self.open = None;
+            if let Some((lost, why)) = self.find_segment()? {
+                return Ok(Archived::Lost(lost, why));
             }
         }
         let (next, end, ascending) = (self.next, self.end, self.ascending);
@@ -411,19 +423,59 @@ impl Source {
         Ok(Archived::Rows(rows))
     }
 
-    /// The archive that holds the wanted record, or the nearest one further on.
-    fn find_segment(&self) -> Result<Option<SegmentName>, SegmentError> {
+    /// Opens the archive that holds the wanted record, or the nearest one further on. Gives the numbers that
+    /// one before it would hold and that no other does, if it cannot be used: its name says which.
+    fn find_segment(&mut self) -> Result<Option<(Range<u64>, SegmentError)>, SegmentError> {
         let mut listed = list_segments(&self.segments)?;
         if !self.ascending {
             listed.reverse();
         }
-        Ok(listed.into_iter().find(|name| {
-            if self.ascending {
-                name.last >= self.next && name.first <= self.end
+        let (next, end, ascending) = (self.next, self.end, self.ascending);
+        let mut failed: Option<(Range<u64>, SegmentError)> = None;
+        for name in listed {
+            let is_met = if ascending {
+                name.last >= next && name.first <= end
             } else {
-                name.first <= self.next && name.last >= self.end
+                name.first <= next && name.last >= end
+            };
+            if !is_met {
+                continue;
             }
-        }))
+            match Segment::open(&name.path).and_then(|segment| segment.is_named(&name)) {
+                Ok(segment) => {
+                    let Some((lost, why)) = failed else {
+                        self.open = Some(segment);
+                        return Ok(None);
+                    };
+                    let lost = if ascending {
+                        lost.start..lost.end.min(name.first)
+                    } else {
+                        lost.start.max(name.last.saturating_add(1))..lost.end
+                    };
+                    if lost.is_empty() {
+                        self.open = Some(segment);
+                        return Ok(None);
+                    }
+                    return Ok(Some((lost, why)));
+                }
+                Err(error) => {
+                    let (first, last) = (name.first, name.last.saturating_add(1));
+                    let lost = if ascending {
+                        first.max(next)..last
+                    } else {
+                        first..last.min(next.saturating_add(1))
+                    };
+                    failed.get_or_insert((lost, error));
+                }
+            }
+        }
+        let Some((lost, why)) = failed else {
+            return Ok(None);
+        };
+        // A name may say anything; behind the last record there never was one.
+        let newest = newest_number(&self.db).unwrap_or(u64::MAX);
+        let lost = lost.start..lost.end.min(newest.saturating_add(1));
+        Ok(Some((lost, why)).filter(|(lost, _)| !lost.is_empty()))
     }
 }
 

@@ -228,6 +228,10 @@ impl Judges {
             return Some(batch);
         }
         let mut state = self.desk.lock();
+        if state.lost {
+            // The scope panics at its end: nothing more is kept until then.
+            return None;
+        }
         let number = state.first + state.out.len();
         state.out.push_back(None);
         state.waiting.push_back((number, batch));

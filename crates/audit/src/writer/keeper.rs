@@ -12,9 +12,6 @@ use crate::store::{CheckpointFile, Layout};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// More than these never wait: they are tried again with every commit, and the newest is enough.
-const MOST: usize = 64;
-
 #[derive(Debug, Default)]
 struct State {
     /// Committed and not in the file yet, in order.
@@ -65,9 +62,6 @@ impl Keeper {
         let mut state = self.shared.lock();
         // A sync covers everything before it.
         state.synced = synced;
-        if state.unpublished.len() >= MOST {
-            state.unpublished.clear();
-        }
         state.unpublished.push(checkpoint);
     }
 
@@ -97,6 +91,7 @@ impl Keeper {
 
     /// Whether the thread is there, started now if need be.
     fn is_started(&mut self) -> bool {
+        self.thread.take_if(|thread| thread.is_finished());
         if self.thread.is_none() && self.lasts {
             let shared = Arc::clone(&self.shared);
             // If the system gives no thread, the writer does the work.
@@ -113,7 +108,7 @@ impl Keeper {
         self.shared.lock().closed = true;
         self.shared.work.notify_one();
         if let Some(thread) = self.thread.take() {
-            // If it panicked, what it was at is tried again by whoever closes the writer.
+            // If it panicked, what it was at is still there, and tried again by whoever closes the writer.
             let _ = thread.join();
         }
     }
@@ -151,34 +146,27 @@ impl Shared {
 
     fn publish(&self) -> Result<(), AppendError> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.lock();
-        let pending = std::mem::take(&mut state.unpublished);
-        let synced = state.synced;
+        let state = self.lock();
+        let (pending, synced) = (state.unpublished.clone(), state.synced);
         drop(state);
         let Some(newest) = pending.last() else {
             return Ok(());
         };
-        let kept = self.keep(&file, &pending, synced);
-        if kept.is_err() {
-            let mut state = self.lock();
-            if state.unpublished.is_empty() {
-                state.synced = synced;
-                state.unpublished.push(*newest);
-            }
-        }
-        kept
-    }
-
-    fn keep(
-        &self,
-        file: &CheckpointFile,
-        pending: &[SignedCheckpoint],
-        synced: bool,
-    ) -> Result<(), AppendError> {
         if !synced {
             self.disk.sync()?;
         }
-        file.append(pending)
-            .map_err(|error| AppendError::Checkpoint(error.to_string()))
+        let kept = file.append(&pending);
+        let mut state = self.lock();
+        let later = state.unpublished.split_off(pending.len());
+        if later.is_empty() {
+            state.synced = true;
+        }
+        // One that could not be put there is enough to be tried again: the newest.
+        state.unpublished.clear();
+        if kept.is_err() && later.is_empty() {
+            state.unpublished.push(*newest);
+        }
+        state.unpublished.extend(later);
+        kept.map_err(|error| AppendError::Checkpoint(error.to_string()))
     }
 }

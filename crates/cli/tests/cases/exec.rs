@@ -4,6 +4,7 @@ use crate::support::{Typed, World, at_terminal, fed, finished, program};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -65,6 +66,18 @@ fn exit_codes_are_an_interface() {
         assert_eq!(ran.code, Some(want), "{args:?}: {ran:?}");
     }
     world.compare("exec_codes");
+}
+
+#[test]
+fn a_script_whose_interpreter_is_missing_is_not_said_to_be_missing_itself() {
+    let world = World::project();
+    world.write("run.sh", "#!/no/such/interpreter\n");
+    let script = world.workspace().join("run.sh");
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let ran = world.quiet(&["exec", "--", "./run.sh"]);
+    assert_eq!(ran.code, Some(127), "{ran:?}");
+    let told = "`./run.sh`, or the interpreter it names, is not in the sandbox";
+    assert!(ran.stderr.contains(told), "{ran:?}");
 }
 
 #[test]

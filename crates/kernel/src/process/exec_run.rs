@@ -267,6 +267,7 @@ const VARIABLE_BYTES: usize = 32 * 1024;
 
 /// No variable that every sandbox sets to a place of its own: what is asked for would not be there.
 pub(super) fn check_own<'a>(
+    at: &str,
     names: impl IntoIterator<Item = &'a String>,
 ) -> Result<(), InvalidArguments> {
     let own = |name: &&String| {
@@ -278,7 +279,7 @@ pub(super) fn check_own<'a>(
     };
     let what = format!("a sandbox sets `{name}` itself");
     let fix = format!("set it inside: `env {name}=VALUE PROGRAM`");
-    Err(invalid(CheckId::Environment, "environment", &what, &fix))
+    Err(invalid(CheckId::Environment, at, &what, &fix))
 }
 
 /// IV-04: no variable that makes a program load or trust something else.
@@ -288,7 +289,7 @@ pub(super) fn check_environment(
     if variables.is_empty() {
         return Ok(());
     }
-    check_own(variables.keys())?;
+    check_own("environment", variables.keys())?;
     let large = |(name, value): (&String, &String)| name.len() + value.len() > VARIABLE_BYTES;
     if variables.len() > VARIABLES || variables.iter().any(large) {
         let what = format!("over {VARIABLES} variables, or one over {VARIABLE_BYTES} bytes");

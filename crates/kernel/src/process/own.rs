@@ -113,7 +113,7 @@ impl Tool for Own {
         }
         let template = for_commands(asked.template.as_deref().unwrap_or(TEMPLATE))?;
         check_environment(&asked.environment)?;
-        check_own(&asked.inherit)?;
+        check_own("inherit", &asked.inherit)?;
         let limits = limits(&asked, template)?;
         let grants = |at: &str, paths: Vec<String>| -> Result<Vec<String>, InvalidArguments> {
             paths.iter().map(|path| absolute(at, path, root)).collect()

@@ -3,6 +3,7 @@
 #![expect(
     clippy::expect_used,
     clippy::disallowed_methods,
+    clippy::panic,
     reason = "a test fails by panicking, and these tamper with files behind the log's back"
 )]
 

@@ -227,7 +227,7 @@ impl Segment {
     }
 
     /// Itself, if it holds what its name says.
-    pub(crate) fn is_named(self, name: &SegmentName) -> Result<Self, SegmentError> {
+    pub(crate) fn named(self, name: &SegmentName) -> Result<Self, SegmentError> {
         if (name.first, name.last) == (self.previous.seq.saturating_add(1), self.last.seq) {
             return Ok(self);
         }

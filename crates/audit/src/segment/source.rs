@@ -441,41 +441,40 @@ impl Source {
             if !is_met {
                 continue;
             }
-            match Segment::open(&name.path).and_then(|segment| segment.is_named(&name)) {
+            let behind = name.last.saturating_add(1);
+            match Segment::open(&name.path).and_then(|segment| segment.named(&name)) {
                 Ok(segment) => {
-                    let Some((lost, why)) = failed else {
-                        self.open = Some(segment);
-                        return Ok(None);
-                    };
-                    let lost = if ascending {
-                        lost.start..lost.end.min(name.first)
-                    } else {
-                        lost.start.max(name.last.saturating_add(1))..lost.end
-                    };
-                    if lost.is_empty() {
-                        self.open = Some(segment);
-                        return Ok(None);
+                    // Up to this one nobody else has what an archive before it would hold.
+                    if let Some((mut numbers, why)) = failed {
+                        if ascending {
+                            numbers.end = numbers.end.min(name.first);
+                        } else {
+                            numbers.start = numbers.start.max(behind);
+                        }
+                        if !numbers.is_empty() {
+                            return Ok(Some((numbers, why)));
+                        }
                     }
-                    return Ok(Some((lost, why)));
+                    self.open = Some(segment);
+                    return Ok(None);
                 }
                 Err(error) => {
-                    let (first, last) = (name.first, name.last.saturating_add(1));
-                    let lost = if ascending {
-                        first.max(next)..last
+                    let numbers = if ascending {
+                        name.first.max(next)..behind
                     } else {
-                        first..last.min(next.saturating_add(1))
+                        name.first..behind.min(next.saturating_add(1))
                     };
-                    failed.get_or_insert((lost, error));
+                    failed.get_or_insert((numbers, error));
                 }
             }
         }
-        let Some((lost, why)) = failed else {
+        let Some((mut numbers, why)) = failed else {
             return Ok(None);
         };
         // A name may say anything; behind the last record there never was one.
         let newest = newest_number(&self.db).unwrap_or(u64::MAX);
-        let lost = lost.start..lost.end.min(newest.saturating_add(1));
-        Ok(Some((lost, why)).filter(|(lost, _)| !lost.is_empty()))
+        numbers.end = numbers.end.min(newest.saturating_add(1));
+        Ok(Some((numbers, why)).filter(|(numbers, _)| !numbers.is_empty()))
     }
 }
 

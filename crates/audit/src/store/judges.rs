@@ -178,7 +178,7 @@ impl Drop for Presence<'_> {
 pub(super) struct Judges {
     desk: Arc<Desk>,
     /// How many there are.
-    judges: usize,
+    threads: usize,
     /// What the reader judges with.
     soundness: Soundness,
     spare: VecDeque<Batch>,
@@ -197,10 +197,10 @@ impl Judges {
                 .spawn_scoped(scope, move || desk.serve(depth))
         };
         let wanted = processors.saturating_sub(1).clamp(1, MOST);
-        let judges = (0..wanted).map_while(|_| start().ok()).count();
+        let threads = (0..wanted).map_while(|_| start().ok()).count();
         Self {
             desk,
-            judges,
+            threads,
             soundness: Soundness::new(depth),
             spare: VecDeque::new(),
         }
@@ -210,7 +210,7 @@ impl Judges {
     pub(super) fn none(depth: Depth) -> Self {
         Self {
             desk: Arc::default(),
-            judges: 0,
+            threads: 0,
             soundness: Soundness::new(depth),
             spare: VecDeque::new(),
         }
@@ -223,7 +223,7 @@ impl Judges {
 
     /// Hands in a batch; gives back the oldest one if there is no room for more.
     pub(super) fn hand_in(&mut self, batch: Batch) -> Option<Batch> {
-        if self.judges == 0 {
+        if self.threads == 0 {
             // Nobody called it sound, so the verifier looks at everything itself.
             return Some(batch);
         }
@@ -235,7 +235,7 @@ impl Judges {
         let number = state.first + state.out.len();
         state.out.push_back(None);
         state.waiting.push_back((number, batch));
-        let is_full = state.out.len() > self.judges * EACH;
+        let is_full = state.out.len() > self.threads * EACH;
         let wake = state.asleep > 0;
         drop(state);
         if wake {

@@ -378,6 +378,44 @@ fn a_damaged_archive_keeps_nobody_from_the_records_around_it() {
 }
 
 #[test]
+fn damage_in_one_block_of_an_archive_costs_the_records_of_that_block_alone() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 1);
+    // What packs badly, so that the blocks take up the file.
+    let mut random = StdRng::seed_from_u64(7);
+    for n in 0..600 {
+        let text: String = (0..3_000).map(|_| random.random_range('a'..='z')).collect();
+        add(&log, START + n, &text);
+    }
+    place
+        .clock
+        .store(START + DAY, std::sync::atomic::Ordering::Relaxed);
+    add(&log, START + DAY, "the next day");
+    let report = maintain(&log, 1);
+    let (first, last) = report.archived[0];
+    let (whole, none) = walk(&log, false);
+    assert!(none.is_empty());
+    let path = &archives(&place)[0];
+    let content = std::fs::read(path).expect("readable");
+    let mut kinds = BTreeSet::new();
+    for part in 1..8 {
+        let mut damaged = content.clone();
+        let at = content.len() * part / 8;
+        damaged[at..at + 64].fill(0xff);
+        std::fs::write(path, &damaged).expect("written");
+        let (read, told) = walk(&log, false);
+        assert_eq!((&read, &told), (&walk(&log, true).0, &walk(&log, true).1));
+        assert_eq!(read.union(&told).copied().collect::<BTreeSet<_>>(), whole);
+        assert!(
+            !told.is_empty() && told.len() as u64 <= last - first,
+            "{told:?}"
+        );
+        kinds.insert(told.first().copied());
+    }
+    assert!(kinds.len() > 1, "several blocks are met: {kinds:?}");
+}
+
+#[test]
 fn an_archive_that_says_it_holds_everything_hides_nothing() {
     let place = Place::new();
     let log = days(&place, Retention::default(), 4);

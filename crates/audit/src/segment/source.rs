@@ -16,6 +16,7 @@ use crate::store::Layout;
 use crate::writer::{last_archived, newest_number};
 use rusqlite::Connection;
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -458,6 +459,8 @@ impl Source {
                     self.open = Some(segment);
                     return Ok(None);
                 }
+                // Deleted since it was listed: what it held is not kept any more.
+                Err(SegmentError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
                     let numbers = if ascending {
                         name.first.max(next)..behind

@@ -9,7 +9,8 @@ use super::AppendError;
 use super::disk::Disk;
 use crate::SignedCheckpoint;
 use crate::store::{CheckpointFile, Layout};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 #[derive(Debug, Default)]
@@ -18,18 +19,21 @@ struct State {
     unpublished: Vec<SignedCheckpoint>,
     /// Whether the records these vouch for are known to be on disk.
     synced: bool,
-    /// Whether the thread is to look.
-    nudged: bool,
-    closed: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    work: Condvar,
     /// Locked while one is put there.
     file: Mutex<CheckpointFile>,
     disk: Arc<Disk>,
+}
+
+/// Publishes whenever it is nudged, until nobody can nudge it any more.
+#[derive(Debug)]
+struct Thread {
+    nudges: SyncSender<()>,
+    handle: JoinHandle<()>,
 }
 
 /// The writer's side.
@@ -38,7 +42,7 @@ pub(crate) struct Keeper {
     shared: Arc<Shared>,
     /// Whether the writer lives long enough for a thread to pay.
     lasts: bool,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
 }
 
 impl Keeper {
@@ -46,7 +50,6 @@ impl Keeper {
     pub(crate) fn new(layout: &Layout, disk: Arc<Disk>, lasts: bool) -> Self {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
-            work: Condvar::new(),
             file: Mutex::new(CheckpointFile::new(layout)),
             disk,
         });
@@ -75,73 +78,50 @@ impl Keeper {
         self.shared.publish()
     }
 
-    /// Has them put into the file soon.
+    /// Has them put into the file: soon, or now if there is no thread to do it.
     pub(super) fn nudge(&mut self) {
         if !self.is_behind() {
             return;
         }
-        if self.is_started() {
-            self.shared.lock().nudged = true;
-            self.shared.work.notify_one();
-        } else {
-            // It stays to be tried again.
-            let _failed = self.publish();
-        }
-    }
-
-    /// Whether the thread is there, started now if need be.
-    fn is_started(&mut self) -> bool {
-        self.thread.take_if(|thread| thread.is_finished());
         if self.thread.is_none() && self.lasts {
-            let shared = Arc::clone(&self.shared);
-            // If the system gives no thread, the writer does the work.
-            self.thread = std::thread::Builder::new()
-                .name("audit-keeper".to_owned())
-                .spawn(move || shared.run())
-                .ok();
+            self.thread = start(Arc::clone(&self.shared));
         }
-        self.thread.is_some()
+        match self
+            .thread
+            .as_ref()
+            .map(|thread| thread.nudges.try_send(()))
+        {
+            Some(Ok(()) | Err(TrySendError::Full(()))) => {}
+            // One that failed stays to be tried again.
+            Some(Err(TrySendError::Disconnected(()))) | None => drop(self.publish()),
+        }
     }
 
     /// Ends the thread, once it is through with what it is at.
     pub(super) fn close(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.work.notify_one();
-        if let Some(thread) = self.thread.take() {
+        if let Some(Thread { nudges, handle }) = self.thread.take() {
+            drop(nudges);
             // If it panicked, what it was at is still there, and tried again by whoever closes the writer.
-            let _ = thread.join();
+            let _ = handle.join();
         }
     }
 }
 
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        self.close();
-    }
+/// None if the system gives no thread.
+fn start(shared: Arc<Shared>) -> Option<Thread> {
+    let (nudges, told) = sync_channel(1);
+    let thread = std::thread::Builder::new().name("audit-keeper".to_owned());
+    let handle = thread.spawn(move || {
+        for () in told {
+            let _tried_again = shared.publish();
+        }
+    });
+    handle.ok().map(|handle| Thread { nudges, handle })
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self) {
-        while self.is_nudged() {
-            let _tried_again = self.publish();
-        }
-    }
-
-    /// Waits until there is something to do; false once closed.
-    fn is_nudged(&self) -> bool {
-        let mut state = self.lock();
-        while !state.nudged && !state.closed {
-            state = self
-                .work
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        state.nudged = false;
-        !state.closed
     }
 
     fn publish(&self) -> Result<(), AppendError> {

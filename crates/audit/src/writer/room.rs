@@ -25,7 +25,8 @@ pub(crate) struct Room {
     frame: u64,
     /// Frames the log is never made longer than.
     most: u64,
-    /// As long as the log was at the least when that was last looked at.
+    /// As long as the log was at the least when that was last looked at; longer than any once it could not
+    /// be made longer, so that it is not tried with every commit.
     length: u64,
 }
 

@@ -30,8 +30,8 @@ mod template;
 pub use linux::probe;
 #[cfg(target_os = "linux")]
 pub use linux::{
-    Beside, Collected, Control, Nameless, Prepared, RegistryError, Sandbox, Trouble, Visits,
-    collect, confine, prepare, stage_owner, start, start_with,
+    Beside, Collected, Control, Nameless, Nursery, Prepared, RegistryError, Sandbox, Trouble,
+    Visits, collect, confine, prepare, stage_owner, start, start_with,
 };
 pub use outfit::{Outfit, Remembered};
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};

@@ -19,7 +19,7 @@
 mod support;
 
 use airlock_sandbox::lifecycle::Outcome;
-use airlock_sandbox::{Prepared, Sandbox, prepare};
+use airlock_sandbox::{Nursery, Prepared, Sandbox, prepare};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -179,22 +179,26 @@ fn a_thousand_sandboxes_in_a_row_leave_nothing() {
 }
 
 #[test]
-fn two_hundred_unused() {
+fn four_hundred_unused() {
     if within().is_none() {
         return;
     }
     drop(prepare().unwrap());
     let before = Holdings::now();
+    let nursery = Nursery::open().unwrap();
     for _ in 0..50 {
         let some: Vec<Prepared> = (0..4).map(|_| prepare().unwrap()).collect();
         drop(some);
+        let born: Vec<Prepared> = (0..4).map(|_| nursery.prepare().unwrap()).collect();
+        drop(born);
     }
+    drop(nursery);
     settled(&before);
 }
 
 #[test]
-fn two_hundred_sandboxes_made_ahead_and_never_used_leave_nothing() {
-    counted("two_hundred_unused");
+fn four_hundred_sandboxes_made_ahead_and_never_used_leave_nothing() {
+    counted("four_hundred_unused");
 }
 
 /// The threads of a scope end a moment after they are waited for.
@@ -259,6 +263,8 @@ fn a_supervisor_of_ten() {
     let Some(directory) = within() else { return };
     let mark = mark(&directory);
     let _ahead: Vec<Prepared> = (0..3).map(|_| prepare().unwrap()).collect();
+    let nursery = Nursery::open().unwrap();
+    let _born: Vec<Prepared> = (0..3).map(|_| nursery.prepare().unwrap()).collect();
     let own = std::process::id();
     let ahead = processes(|pid| parent(pid) == Some(own));
     let ahead: Vec<String> = ahead.iter().map(u32::to_string).collect();
@@ -302,7 +308,7 @@ fn ten_sandboxes_whose_supervisor_is_killed_leave_nothing_once_collected() {
     eventually("all ended", || marked(&mark).is_empty());
     let ahead = fs::read_to_string(root.join(AHEAD)).unwrap();
     let ahead: Vec<&str> = ahead.split(' ').collect();
-    assert_eq!(ahead.len(), 3);
+    assert_eq!(ahead.len(), 3 + 1 + 3, "and the nursery");
     let gone = |pid: &&str| !Path::new("/proc").join(pid).exists();
     eventually("those made ahead ended", || ahead.iter().all(gone));
     let noted = names(&registry).len();

@@ -15,7 +15,7 @@ use crate::book::Book;
 use crate::workspace::Workspace;
 use airlock_sandbox::launch::StartError;
 use airlock_sandbox::stage::Claim;
-use airlock_sandbox::{Prepared, prepare};
+use airlock_sandbox::{Nursery, Prepared, prepare};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -107,7 +107,15 @@ impl Sandboxes {
         let known: Arc<Known> = Arc::default();
         let finish: Arc<Mutex<Finish>> = Arc::default();
         let (shown, wanted) = (Arc::clone(&known), Arc::clone(&finish));
-        let make = move || finished(prepared(&shown), &wanted);
+        let nursery = OnceLock::new();
+        let make = move || {
+            // Who makes many makes them in a process with less memory than this one has by then.
+            let nursery = match then {
+                Then::Refill => nursery.get_or_init(|| Nursery::open().ok()).as_ref(),
+                Then::End => None,
+            };
+            finished(prepared(&shown, nursery), &wanted)
+        };
         Self(Arc::new(Inner {
             reserve: Some(Reserve::new(make, AGE, then)),
             ends: then == Then::End,
@@ -261,7 +269,8 @@ impl Sandboxes {
 
 /// A sandbox in the making, that sees what the last one saw. What it is to see is only known with its
 /// plan; one that sees something else then is made anew.
-fn prepared(known: &Known) -> Made {
+fn prepared(known: &Known, nursery: Option<&Nursery>) -> Made {
+    let prepare = || nursery.map_or_else(prepare, Nursery::prepare);
     let mut prepared = prepare()?;
     let last = locked(known).first().cloned();
     match last.map(|around| prepared.show(around.outfit().base())) {

@@ -2,8 +2,9 @@
 //!
 //! [`prepared`] makes a child in namespaces of its own, [`resolve`] looks up what a launch means on
 //! this machine, [`compile`] makes steps of it, [`sys`] carries them out in the child, which ends up
-//! as init of a sandbox, and [`sandbox`] and [`supervise`] are its supervisor's side. [`underlay`] is
-//! how one command after the other sees the host's trees as they are by then.
+//! as init of a sandbox, and [`sandbox`] and [`supervise`] are its supervisor's side. [`nursery`] makes
+//! such children for a process that stays. [`underlay`] is how one command after the other sees the
+//! host's trees as they are by then.
 
 mod beside;
 mod broker;
@@ -15,6 +16,7 @@ mod hold;
 mod identity;
 mod landlock;
 mod limits;
+mod nursery;
 mod outlet;
 mod prepared;
 pub mod probe;
@@ -33,6 +35,7 @@ pub use beside::Beside;
 pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
 pub use limits::Nameless;
+pub use nursery::Nursery;
 pub use prepared::{Prepared, prepare};
 pub use sandbox::{Sandbox, confine, stage_owner, start, start_with};
 pub use socket::Visits;

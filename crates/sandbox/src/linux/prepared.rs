@@ -16,6 +16,7 @@ use super::control::{Channel, Control};
 use super::hold::{Hold, new_id};
 use super::identity::{Identity, Maps};
 use super::limits::{Group, own_arguments};
+use super::nursery::{Nursery, null};
 use super::resolve::{Ground, Resolved, Seen};
 use super::sandbox::{Init, Sandbox, Standing, failed, filter_for, own_architecture, sockets};
 use super::socket::KernelSocket;
@@ -26,7 +27,6 @@ use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
 use crate::plan::Denial;
 use crate::seccomp::{Instruction, Profile};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::time::Duration;
 
@@ -47,8 +47,13 @@ pub struct Prepared {
 
 /// Makes what every sandbox begins with.
 pub fn prepare() -> Result<Prepared, StartError> {
+    prepared(None)
+}
+
+/// The same by `nursery`, if there is one.
+pub(super) fn prepared(nursery: Option<&Nursery>) -> Result<Prepared, StartError> {
     let identity = Identity::own();
-    let (channel, init) = give_birth(identity)?;
+    let (channel, init) = give_birth(identity, nursery)?;
     let ground = Ground::find()?;
     let control = Control::new(channel).map_err(|source| failed("make a wake-up call", source))?;
     if matches!(identity, Identity::User { .. }) {
@@ -208,7 +213,9 @@ impl Prepared {
                     Notice::NotStarted { .. }
                     | Notice::Ended { .. }
                     | Notice::Killed { .. }
-                    | Notice::BesideEnded { .. },
+                    | Notice::BesideEnded { .. }
+                    | Notice::Born { .. }
+                    | Notice::Unborn { .. },
                     _,
                 ))
                 | None => {
@@ -231,11 +238,16 @@ fn map(identity: Identity, init: &Init) -> Result<(), StartError> {
 }
 
 /// Makes the process that becomes init.
-fn give_birth(identity: Identity) -> Result<(Channel, Init), StartError> {
+fn give_birth(
+    identity: Identity,
+    nursery: Option<&Nursery>,
+) -> Result<(Channel, Init), StartError> {
     let (ours, theirs) = sockets()?;
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let null = rustix::fs::open(c"/dev/null", flags, Mode::empty())
-        .map_err(|errno| failed("open /dev/null", errno.into()))?;
+    // What a nursery cannot, this process may; and it can say why not.
+    if let Some(Ok(child)) = nursery.map(|nursery| nursery.bear(namespaces(identity), &theirs)) {
+        return Ok((Channel::new(ours), Init(child)));
+    }
+    let null = null()?;
     let arguments = own_arguments().map_err(|source| failed("find its own arguments", source))?;
     let start = sys::Start {
         control: theirs.as_raw_fd(),

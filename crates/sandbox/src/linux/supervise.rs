@@ -375,9 +375,15 @@ impl<'a> Watch<'a> {
                 }
                 Ok(None)
             }
-            Some((Notice::Failed { .. } | Notice::Unmapped | Notice::Picked { .. }, _)) | None => {
-                Err(RunError::Gone)
-            }
+            Some((
+                Notice::Failed { .. }
+                | Notice::Unmapped
+                | Notice::Picked { .. }
+                | Notice::Born { .. }
+                | Notice::Unborn { .. },
+                _,
+            ))
+            | None => Err(RunError::Gone),
         }
     }
 }

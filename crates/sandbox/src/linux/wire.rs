@@ -30,6 +30,13 @@ pub(super) enum Order {
     /// Run the program in the memory file that comes with it beside the command, under this number;
     /// three descriptors follow.
     Beside(u32),
+    /// To a nursery: make a child whose socket comes with it.
+    Bear {
+        /// What the answer is told by.
+        number: u32,
+        /// The namespaces it gets of its own.
+        namespaces: i32,
+    },
 }
 
 /// What init tells the supervisor.
@@ -79,6 +86,20 @@ pub(super) enum Notice {
         /// As `wait` gives it.
         status: i32,
     },
+    /// From a nursery: there is a child. The descriptor that means it comes with it.
+    Born {
+        /// The order's.
+        number: u32,
+        /// The child's.
+        pid: i32,
+    },
+    /// From a nursery: there is none.
+    Unborn {
+        /// The order's.
+        number: u32,
+        /// The system's error number.
+        errno: i32,
+    },
 }
 
 /// What was being done when a program could not be started.
@@ -123,6 +144,7 @@ impl Order {
             Self::Maps => message(5, 0, 0),
             Self::Beside(number) => message(6, number, 0),
             Self::Kill(number) => message(7, number, 0),
+            Self::Bear { number, namespaces } => message(8, number, namespaces.cast_unsigned()),
         }
     }
 
@@ -137,6 +159,10 @@ impl Order {
             (5, 0, 0) => Some(Self::Maps),
             (6, number, 0) => Some(Self::Beside(number)),
             (7, number, 0) => Some(Self::Kill(number)),
+            (8, number, namespaces) => Some(Self::Bear {
+                number,
+                namespaces: namespaces.cast_signed(),
+            }),
             _ => None,
         }
     }
@@ -153,6 +179,8 @@ impl Notice {
             Self::BesideEnded { number, status } => message(6, number, status.cast_unsigned()),
             Self::Killed { number } => message(7, number, 0),
             Self::Picked { read_only } => message(8, u32::from(read_only), 0),
+            Self::Born { number, pid } => message(9, number, pid.cast_unsigned()),
+            Self::Unborn { number, errno } => message(10, number, errno.cast_unsigned()),
         }
     }
 
@@ -184,6 +212,14 @@ impl Notice {
             (8, read_only @ (0 | 1), 0) => Some(Self::Picked {
                 read_only: read_only == 1,
             }),
+            (9, number, pid) => Some(Self::Born {
+                number,
+                pid: pid.cast_signed(),
+            }),
+            (10, number, errno) => Some(Self::Unborn {
+                number,
+                errno: errno.cast_signed(),
+            }),
             _ => None,
         }
     }
@@ -204,6 +240,10 @@ mod tests {
             Order::Signal(15),
             Order::Beside(7),
             Order::Kill(7),
+            Order::Bear {
+                number: 7,
+                namespaces: -1,
+            },
         ] {
             assert_eq!(Order::decode(order.encode()), Some(order));
         }
@@ -224,6 +264,11 @@ mod tests {
             Notice::Killed { number: 7 },
             Notice::Picked { read_only: true },
             Notice::Picked { read_only: false },
+            Notice::Born { number: 7, pid: 1 },
+            Notice::Unborn {
+                number: 7,
+                errno: 28,
+            },
         ];
         for notice in not_started.into_iter().chain(others) {
             assert_eq!(Notice::decode(notice.encode()), Some(notice));

@@ -2,7 +2,7 @@
 
 use crate::support::{Place, command, run, sh};
 use airlock_sandbox::lifecycle::Outcome;
-use airlock_sandbox::{HostPath, Prepared, prepare, start};
+use airlock_sandbox::{HostPath, Nursery, Prepared, prepare, start};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -12,20 +12,49 @@ fn made_elsewhere() -> Prepared {
     std::thread::spawn(prepare).join().unwrap().unwrap()
 }
 
+/// By a nursery that is gone by now.
+fn born() -> Prepared {
+    let nursery = std::thread::spawn(Nursery::open).join().unwrap().unwrap();
+    nursery.prepare().unwrap()
+}
+
 #[test]
 fn it_has_the_walls_and_the_view_of_any_other() {
-    let place = Place::new();
-    place.write("tree/a", "here\n");
-    let other = start(place.launch(|plan| plan)).unwrap();
-    let report = serde_json::to_value(other.report()).unwrap();
-    drop(other);
-    let mut sandbox = made_elsewhere().start(place.launch(|plan| plan)).unwrap();
-    assert_eq!(serde_json::to_value(sandbox.report()).unwrap(), report);
-    let script = "cat a; echo new > b; id -u; cat /proc/self/status | grep -e CapBnd -e NoNewPrivs -e Seccomp:";
-    let said = sh(&mut sandbox, script);
-    let want = "here\n1000\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n";
-    assert_eq!(said, want);
-    assert_eq!(place.read("stage/upper/b").as_deref(), Some("new\n"));
+    for made in [made_elsewhere, born] {
+        let place = Place::new();
+        place.write("tree/a", "here\n");
+        let mut other = start(place.launch(|plan| plan)).unwrap();
+        let report = serde_json::to_value(other.report()).unwrap();
+        let status =
+            "id -u; grep -e CapBnd -e NoNewPrivs -e Seccomp: -e SigIgn -e SigBlk /proc/self/status";
+        let want = sh(&mut other, status);
+        assert!(want.starts_with("1000\n") && want.contains("CapBnd:\t0000000000000000\n"));
+        assert!(want.ends_with("NoNewPrivs:\t1\nSeccomp:\t2\n"), "{want}");
+        drop(other);
+        let mut sandbox = made().start(place.launch(|plan| plan)).unwrap();
+        assert_eq!(serde_json::to_value(sandbox.report()).unwrap(), report);
+        assert_eq!(sh(&mut sandbox, "cat a; echo new > b"), "here\n");
+        assert_eq!(sh(&mut sandbox, status), want);
+        assert_eq!(place.read("stage/upper/b").as_deref(), Some("new\n"));
+    }
+}
+
+#[test]
+fn those_of_one_nursery_are_born_at_once_and_know_nothing_of_each_other() {
+    let nursery = Nursery::open().unwrap();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let nursery = &nursery;
+            scope.spawn(move || {
+                let place = Place::new();
+                place.write("tree/number", &number.to_string());
+                let prepared = nursery.prepare().unwrap();
+                let mut sandbox = prepared.start(place.launch(|plan| plan)).unwrap();
+                let said = sh(&mut sandbox, "cat number; echo; ls; echo $$");
+                assert_eq!(said, format!("{number}\nnumber\n2\n"));
+            });
+        }
+    });
 }
 
 #[test]
@@ -71,8 +100,13 @@ fn what_its_maker_has_open_is_closed_in_it() {
     // Inherited by everything that does not see to it.
     rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).unwrap();
     let place = Place::new();
-    let prepared = made_elsewhere();
-    let mut sandbox = made_elsewhere().start(place.launch(|plan| plan)).unwrap();
+    let nursery = Nursery::open().unwrap();
+    let prepared = [made_elsewhere(), nursery.prepare().unwrap()];
+    let mut sandbox = nursery
+        .prepare()
+        .unwrap()
+        .start(place.launch(|plan| plan))
+        .unwrap();
     assert_eq!(sh(&mut sandbox, "true"), "");
     let mut writer = File::from(OwnedFd::from(writer));
     writer.write_all(b"x").unwrap();
@@ -81,14 +115,16 @@ fn what_its_maker_has_open_is_closed_in_it() {
     // Waits for good if anybody else still holds the other end.
     reader.read_to_end(&mut said).unwrap();
     assert_eq!(said, b"x");
-    drop((prepared, sandbox));
+    drop((nursery, prepared, sandbox));
 }
 
 #[test]
 fn one_that_is_not_used_is_gone_at_once() {
     let before = Instant::now();
+    let nursery = Nursery::open().unwrap();
     for _ in 0..20 {
         drop(prepare().unwrap());
+        drop(nursery.prepare().unwrap());
     }
     assert!(before.elapsed() < Duration::from_secs(30));
     let place = Place::new();

@@ -152,7 +152,7 @@ impl Service {
                 self.line.tell(Notice::Killed { number }, &[]);
             }
             // Those are for a child of our own.
-            Order::Steps | Order::Maps | Order::Beside(_) => {}
+            Order::Steps | Order::Maps | Order::Beside(_) | Order::Bear { .. } => {}
         }
     }
 

@@ -64,11 +64,21 @@ pub(crate) fn clone_process(
     namespaces: i32,
     body: impl FnOnce() -> i32,
 ) -> io::Result<ClonedChild> {
+    Ok(clone_with(namespaces, libc::SIGCHLD, body)?)
+}
+
+/// The same, but the copy is a child of whoever has the calling process as one.
+pub(super) fn clone_sibling(namespaces: i32, body: impl FnOnce() -> i32) -> Result<ClonedChild> {
+    // Its end is told as that of the calling process would be, which none may say otherwise.
+    clone_with(namespaces | libc::CLONE_PARENT, 0, body)
+}
+
+fn clone_with(flags: i32, exit_signal: i32, body: impl FnOnce() -> i32) -> Result<ClonedChild> {
     let mut pidfd: RawFd = -1;
     let arguments = CloneArguments {
-        flags: u64::from((namespaces | libc::CLONE_PIDFD).cast_unsigned()) | CLEAR_SIGHAND,
+        flags: u64::from((flags | libc::CLONE_PIDFD).cast_unsigned()) | CLEAR_SIGHAND,
         pidfd: (&raw mut pidfd) as u64,
-        exit_signal: libc::SIGCHLD as u64,
+        exit_signal: u64::from(exit_signal.cast_unsigned()),
         ..CloneArguments::default()
     };
     // SAFETY: without CLONE_VM the child has its own copy of memory and, with no stack given, of

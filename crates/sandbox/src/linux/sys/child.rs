@@ -69,7 +69,8 @@ impl Start {
                     | Order::Run { .. }
                     | Order::Signal(_)
                     | Order::Kill(_)
-                    | Order::Beside(_),
+                    | Order::Beside(_)
+                    | Order::Bear { .. },
                 )
                 | None => {
                     return 1;
@@ -90,7 +91,7 @@ impl Start {
         }
     }
 
-    fn close_others(&self) -> Result<()> {
+    pub(super) fn close_others(&self) -> Result<()> {
         for stream in 0..3 {
             calls::place(self.null, stream)?;
         }
@@ -172,7 +173,8 @@ fn wait_for_go(control: BorrowedFd<'_>) -> Result<()> {
             | Order::Run { .. }
             | Order::Signal(_)
             | Order::Kill(_)
-            | Order::Beside(_),
+            | Order::Beside(_)
+            | Order::Bear { .. },
         )
         | None => Err(Errno::PIPE),
     }

@@ -116,7 +116,7 @@ impl Init<'_> {
                     tell(self.control, Notice::Killed { number });
                 }
                 Order::Beside(number) => self.run_beside(descriptors, number, as_given),
-                Order::Go | Order::Steps | Order::Maps => {}
+                Order::Go | Order::Steps | Order::Maps | Order::Bear { .. } => {}
             }
         }
         Some(())

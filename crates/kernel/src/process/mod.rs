@@ -34,6 +34,7 @@ mod noted;
 mod own;
 mod plan;
 mod plans;
+mod put_off;
 mod ran;
 #[cfg(target_os = "linux")]
 mod reserve;

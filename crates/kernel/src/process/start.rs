@@ -9,16 +9,18 @@ use super::job::Staging;
 use super::ladder::{Ladder, Rung};
 use super::noted::Noted;
 use super::plan::Planned;
+use super::plans::Made;
 use super::sandboxes::Sandboxes;
 use super::stages;
+use super::surround::Around;
 use crate::workspace::Workspace;
 use airlock_sandbox::launch::{Launch, StartError};
 use airlock_sandbox::plan::Denial;
 use airlock_sandbox::stage::{Claim, Stage, Trial};
-use airlock_sandbox::{Launcher, Minimum, Sandbox};
+use airlock_sandbox::{Launcher, Minimum, Plan, Sandbox};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
 
 /// Where in its state the sandboxes of a workspace are noted.
@@ -63,7 +65,8 @@ struct Start {
     root: PathBuf,
     staging: Staging,
     trial: bool,
-    launch: Launch,
+    made: Arc<Made>,
+    around: Arc<Around>,
     sandboxes: Sandboxes,
 }
 
@@ -116,42 +119,56 @@ impl Planned {
     }
 
     fn start(&self, workspace: &Workspace, sandboxes: &Sandboxes) -> Start {
-        let state = workspace.state().path().to_owned();
         Start {
+            state: workspace.state().path().to_owned(),
             root: PathBuf::from(workspace.root().path()),
             staging: self.job.staging.clone(),
             trial: self.trial,
-            launch: Launch {
-                minimum: Minimum::of(&self.made.plan),
-                plan: self.made.plan.clone(),
-                base: self.around.outfit().base().clone(),
-                home: self.around.outfit().home().to_vec(),
-                layers: None,
-                registry: state.join(REGISTRY),
-            },
-            state,
+            made: Arc::clone(&self.made),
+            around: Arc::clone(&self.around),
             sandboxes: sandboxes.clone(),
         }
     }
 }
 
 impl Start {
+    fn plan(&self) -> &Plan {
+        &self.made.plan
+    }
+
+    fn registry(&self) -> PathBuf {
+        self.state.join(REGISTRY)
+    }
+
+    fn launch(&self) -> Launch {
+        let outfit = self.around.outfit();
+        Launch {
+            minimum: Minimum::of(self.plan()),
+            plan: self.plan().clone(),
+            base: outfit.base().clone(),
+            home: outfit.home().to_vec(),
+            layers: None,
+            registry: self.registry(),
+        }
+    }
+
     fn run(&self) -> Result<Started, ProcessFailure> {
         let started = self.raised();
         if let (Err(failure), Some(book)) = (&started, self.sandboxes.book())
             && is_of_sandbox(failure)
         {
-            let template = self.launch.plan.template().name;
+            let template = self.plan().template().name;
             book.failed(&failure.to_string(), &[("template", template)]);
         }
         started
     }
 
     fn raised(&self) -> Result<Started, ProcessFailure> {
-        make_private(&self.launch.registry)?;
+        let registry = self.registry();
+        make_private(&registry)?;
         // What killed supervisors left goes before something new is made; what cannot go yet is
         // tried again by the next command.
-        let _collected = airlock_sandbox::collect(&self.launch.registry);
+        let _collected = airlock_sandbox::collect(&registry);
         self.sandboxes.settle();
         let ladder = self.sandboxes.ladder();
         match ladder.and_then(Ladder::known) {
@@ -184,7 +201,7 @@ impl Start {
     }
 
     fn bwrap(&self) -> Result<Started, ProcessFailure> {
-        let denials: Vec<Denial> = self.launch.plan.denials().iter().cloned().collect();
+        let denials: Vec<Denial> = self.plan().denials().iter().cloned().collect();
         self.with_stage(
             |state, root, name| stages::open_copy(state, root, name, &denials),
             |launch| airlock_sandbox::start_with(Launcher::Bwrap, launch),
@@ -196,7 +213,7 @@ impl Start {
         open: impl FnOnce(&Path, &Path, &str) -> Result<Stage, ProcessFailure>,
         raise: impl FnOnce(Launch) -> Result<Sandbox, StartError>,
     ) -> Result<Started, ProcessFailure> {
-        let mut launch = self.launch.clone();
+        let mut launch = self.launch();
         let (mut stage, mut trial, mut claim) = (None, None, None);
         if let Staging::Stage(name) = &self.staging {
             let opened = stage.insert(open(&self.state, &self.root, name)?);

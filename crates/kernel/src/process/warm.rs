@@ -15,12 +15,13 @@
 use super::noted::Noted;
 use super::plan::Planned;
 use super::plans::Plans;
+use super::put_off::PutOff;
 use super::surround::Around;
 use airlock_core::{Caller, Digest};
 use airlock_sandbox::stage::{Claim, Stage};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// How long a sandbox waits for another command. Until then the real tree beneath it is mounted,
@@ -91,8 +92,7 @@ impl Kept {
 pub(crate) struct Warm {
     rack: Arc<Rack>,
     plans: Plans,
-    /// Those that make a spare, and of which stage.
-    renewing: Mutex<Vec<(String, JoinHandle<()>)>>,
+    spares: PutOff,
 }
 
 #[derive(Default)]
@@ -108,7 +108,7 @@ struct ByStage {
 impl Warm {
     /// The sandbox of a stage, if it was granted just that; one that was not is ended.
     pub(super) fn take(&self, stage: &str, granted: &Granted) -> Option<Kept> {
-        self.renewed(|renewed| renewed == stage);
+        self.spares.wait(|of| of == stage);
         let found = self.rack.lock().sandboxes.remove(stage);
         // Ended outside the lock: others need not wait for it.
         found
@@ -137,14 +137,14 @@ impl Warm {
 
     /// Ends the sandbox of a stage, so that the stage is free.
     pub(crate) fn release(&self, stage: &str) {
-        self.renewed(|renewed| renewed == stage);
+        self.spares.wait(|of| of == stage);
         let found = self.rack.lock().sandboxes.remove(stage);
         drop(found);
     }
 
     /// Ends every sandbox that waits for a command.
     pub(crate) fn release_all(&self) {
-        self.renewed(|_| true);
+        self.spares.wait(|_| true);
         let found: Vec<_> = self.rack.lock().sandboxes.drain().collect();
         drop(found);
     }
@@ -155,7 +155,8 @@ impl Warm {
     }
 
     /// Has `raise` make another sandbox of a stage beside whatever else is done, and keeps it as a
-    /// spare for whoever is granted the same.
+    /// spare for whoever is granted the same. It is [put off](PutOff) for a moment:
+    /// whoever was just answered has use for the processors.
     pub(super) fn renew(
         &self,
         stage: &str,
@@ -163,8 +164,7 @@ impl Warm {
         raise: impl FnOnce() -> Option<(Noted, Stage, Claim)> + Send + 'static,
     ) {
         let (rack, name) = (Arc::clone(&self.rack), stage.to_owned());
-        let thread = Builder::new().name("renewing".to_owned());
-        let thread = thread.spawn(move || {
+        self.spares.put_off(stage, move || {
             // One that cannot be raised now is raised when it is needed, and failure told then.
             if let Some((sandbox, stage, claim)) = raise() {
                 // What raising its walls looked up, before there is a command that would wait for it.
@@ -179,28 +179,6 @@ impl Warm {
                 rack.keep(&name, kept);
             }
         });
-        if let Ok(thread) = thread {
-            self.renewals().push((stage.to_owned(), thread));
-        }
-    }
-
-    /// Waits for the spares that are being made of stages that `are_meant`.
-    fn renewed(&self, are_meant: impl Fn(&str) -> bool) {
-        // Waited for outside the lock.
-        let mut renewals = self.renewals();
-        let meant: Vec<_> = renewals
-            .extract_if(.., |(stage, thread)| {
-                are_meant(stage) || thread.is_finished()
-            })
-            .collect();
-        drop(renewals);
-        for (_, thread) in meant {
-            let _ended = thread.join();
-        }
-    }
-
-    fn renewals(&self) -> MutexGuard<'_, Vec<(String, JoinHandle<()>)>> {
-        self.renewing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,12 +11,12 @@
 use crate::beneath::Root;
 use crate::clock::Clock;
 use crate::content;
-use crate::control::{ForCaller, arguments, is_person, schema_of, spec};
+use crate::control::{ForCaller, arguments, is_person, spec};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::{Flag, Origin, rules};
 use crate::showing::ends;
-use crate::tools::{InvalidArguments, Prepared, Tool, ToolFailure, ToolSpec};
+use crate::tools::{InvalidArguments, Prepared, Tool, ToolFailure, ToolSchema, ToolSpec};
 use airlock_core::{Caller, Digest, Request, SandboxId};
 use airlock_policy::approval::{Asker, Diff};
 use airlock_policy::{Contribution, Decision, Layer, OnFlag, Opinion, Verdict};
@@ -230,14 +230,12 @@ struct ResultArguments {
     field: Option<String>,
 }
 
-static SPEC: ToolSpec = ToolSpec {
-    read_only: true,
-    ..spec(
-        TOOL,
-        "Read on in a result that was cut, or that waits for a person to look at it",
-        schema_of::<ResultArguments>,
-    )
-};
+static SPEC: ToolSpec = spec(
+    TOOL,
+    "Read on in a result that was cut, or that waits for a person to look at it",
+    ToolSchema::of::<ResultArguments>(),
+)
+.reading();
 
 /// The tool. What it gives is made into a page by [`Asked::of`].
 pub(crate) struct SessionResult(pub(crate) Results);

@@ -114,8 +114,8 @@ fn an_adapter_is_a_tool_that_runs_under_the_contract() {
         ("exec.run", Some("text.show"))
     );
     assert_eq!(attempt.metadata["template"], "code-executor");
-    let schema = kernel.registry().get("text.show").unwrap().schema();
-    assert_eq!(schema["additionalProperties"], false);
+    let show = kernel.registry().get("text.show").unwrap();
+    assert_eq!(show.schema()["additionalProperties"], false);
 }
 
 #[test]

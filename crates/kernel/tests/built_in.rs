@@ -76,9 +76,9 @@ fn plain(schema: &Value, definitions: &Map<String, Value>) -> Value {
 }
 
 fn schema_of(spec: &ToolSpec) -> Value {
-    let whole = (spec.schema)();
+    let whole = spec.schema.get();
     let definitions = whole.get("$defs").and_then(Value::as_object).cloned();
-    let mut schema = plain(&whole, &definitions.unwrap_or_default());
+    let mut schema = plain(whole, &definitions.unwrap_or_default());
     // Names the tool once more.
     schema.as_object_mut().unwrap().remove("description");
     schema

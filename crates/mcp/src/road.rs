@@ -137,7 +137,7 @@ fn info(tool: &Found<'_>) -> Option<ToolInfo> {
     let info = ToolInfo {
         name: spec.name.to_owned(),
         summary: spec.summary.to_owned(),
-        schema: tool.schema(),
+        schema: tool.schema().into_owned(),
         examples: spec.examples.iter().map(ToString::to_string).collect(),
         read_only: tool.says_read_only(),
         effects: EffectSet::of(&[]),

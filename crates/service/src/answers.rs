@@ -44,9 +44,10 @@ pub(crate) fn show(kernel: &Kernel, front: Front, name: &str) -> Result<Value, W
 fn whole(kernel: &Kernel, spec: &ToolSpec) -> Value {
     let mut value = describe(spec);
     let tool = kernel.registry().get(spec.name).ok();
-    let schema = tool
-        .as_ref()
-        .map_or_else(|| (spec.schema)(), |tool| tool.schema());
+    let schema = tool.as_ref().map_or_else(
+        || spec.schema.get().clone(),
+        |tool| tool.schema().into_owned(),
+    );
     let says = tool.map_or(spec.read_only, |tool| tool.says_read_only());
     if let Some(object) = value.as_object_mut() {
         object.insert("arguments".to_owned(), schema);

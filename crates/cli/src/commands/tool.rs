@@ -140,7 +140,7 @@ fn show_one(tool: &Found<'_>, output: &mut Output) {
     if output.is_json() {
         let mut value = describe(spec);
         if let Some(object) = value.as_object_mut() {
-            object.insert("arguments".to_owned(), schema);
+            object.insert("arguments".to_owned(), schema.into_owned());
             object.insert("examples".to_owned(), json!(spec.examples));
         }
         output.json(&value);

@@ -3,10 +3,9 @@
 //! Each distinct one is kept once, however often definitions are loaded; how many there are is
 //! bounded by what definitions may hold.
 
-use crate::tools::{Keep, ToolSpec};
+use crate::tools::{Keep, ToolSchema, ToolSpec};
 use airlock_core::Tier;
 use airlock_definitions::{Header, Kind};
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -42,7 +41,7 @@ pub(super) fn spec(name: &str, header: &Header) -> &'static ToolSpec {
             // Whether it is only known once its body is read.
             read_only: false,
             keep: Keep::Middle,
-            schema: || json!({ "type": "object" }),
+            schema: ToolSchema::open(),
             examples: &[],
         }))
     })

@@ -12,6 +12,7 @@ use crate::tools::{InvalidArguments, Next, Prepared, Tool, ToolSpec};
 use airlock_definitions::{Adapter, ArgumentError, How, Invocation, Sandbox, Status};
 use airlock_plugin_mcp as mcp;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -134,10 +135,10 @@ impl Tool for AdapterTool {
         body.is_ok_and(|adapter| adapter.interface.read_only)
     }
 
-    fn schema(&self) -> Value {
+    fn schema(&self) -> Cow<'_, Value> {
         self.body().map_or_else(
-            |_| (self.spec.schema)(),
-            |adapter| adapter.interface.input.to_json(),
+            |_| Cow::Borrowed(self.spec.schema.get()),
+            |adapter| Cow::Owned(adapter.interface.input.to_json()),
         )
     }
 

@@ -5,12 +5,14 @@ use crate::beneath::Root;
 use crate::control::arguments;
 use crate::fronts::Front;
 use crate::tools::{
-    InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+    InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput,
+    ToolSchema, ToolSpec,
 };
 use airlock_core::{RequestPath, SessionId, Tier};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The longest task.
@@ -38,7 +40,7 @@ static INVOKE: ToolSpec = ToolSpec {
     tier: Tier::Kernel,
     read_only: false,
     keep: Keep::Middle,
-    schema: || schemars::schema_for!(Invocation).to_value(),
+    schema: ToolSchema::of::<Invocation>(),
     examples: &[r#"{"agent": "reviewer", "task": "look at src"}"#],
 };
 
@@ -64,8 +66,8 @@ impl Tool for Invoke {
     }
 
     /// Names the agents there are: whoever hands on a task has to know to whom it can.
-    fn schema(&self) -> Value {
-        let mut schema = (INVOKE.schema)();
+    fn schema(&self) -> Cow<'_, Value> {
+        let mut schema = INVOKE.schema.get().clone();
         let known = self.0.known();
         let field = schema.pointer_mut("/properties/agent");
         if let Some(field) = field
@@ -78,7 +80,7 @@ impl Tool for Invoke {
             field.insert("enum".to_owned(), json!(names));
             field.insert("description".to_owned(), json!(told));
         }
-        schema
+        Cow::Owned(schema)
     }
 
     fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {

@@ -2,12 +2,12 @@
 
 use super::for_caller::failure;
 use super::sessions::time;
-use super::{Desk, ForCaller, arguments, schema_of, spec};
+use super::{Desk, ForCaller, arguments, spec};
 use crate::asking::stage_digest;
 use crate::beneath::Root;
 use crate::fronts::Front;
 use crate::process::StageHold;
-use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolFailure, ToolSpec};
+use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolFailure, ToolSchema, ToolSpec};
 use airlock_core::{Caller, Digest, Timestamp};
 use airlock_policy::Generation;
 use airlock_policy::approval::{
@@ -62,14 +62,12 @@ impl From<Standing> for ApprovalStanding {
     }
 }
 
-static READ: ToolSpec = ToolSpec {
-    read_only: true,
-    ..spec(
-        "approval.read",
-        "Look at approval requests and grants",
-        schema_of::<ReadArguments>,
-    )
-};
+static READ: ToolSpec = spec(
+    "approval.read",
+    "Look at approval requests and grants",
+    ToolSchema::of::<ReadArguments>(),
+)
+.reading();
 
 struct Read(Desk);
 
@@ -319,7 +317,7 @@ impl From<Through> for Channel {
 static DECIDE: ToolSpec = spec(
     "approval.decide",
     "Answer an approval request",
-    schema_of::<DecideArguments>,
+    ToolSchema::of::<DecideArguments>(),
 );
 
 struct Decide(Desk);
@@ -416,7 +414,7 @@ struct RevokeArguments {
 static REVOKE: ToolSpec = spec(
     "approval.revoke",
     "Withdraw a grant",
-    schema_of::<RevokeArguments>,
+    ToolSchema::of::<RevokeArguments>(),
 );
 
 struct Revoke(Desk);

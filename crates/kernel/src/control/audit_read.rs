@@ -1,8 +1,8 @@
 //! `audit.read`: leave to read the log. The reading itself streams and is not a tool result.
 
-use super::{Ready, arguments, schema_of, spec};
+use super::{Ready, arguments, spec};
 use crate::beneath::Root;
-use crate::tools::{InvalidArguments, Prepared, Tool, ToolOutput, ToolSpec};
+use crate::tools::{InvalidArguments, Prepared, Tool, ToolOutput, ToolSchema, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +15,11 @@ struct Arguments {
     purpose: String,
 }
 
-static SPEC: ToolSpec = spec("audit.read", "read the audit log", schema_of::<Arguments>);
+static SPEC: ToolSpec = spec(
+    "audit.read",
+    "read the audit log",
+    ToolSchema::of::<Arguments>(),
+);
 
 pub(super) struct AuditRead;
 

@@ -1,10 +1,10 @@
 //! Leave for what is done beside the road: ending a kernel, opening it again, setting the passphrase. The call is the
 //! decision and the record; whoever is told yes does it.
 
-use super::{Ready, arguments, schema_of, spec};
+use super::{Ready, arguments, spec};
 use crate::beneath::Root;
 use crate::fronts::Front;
-use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolOutput, ToolSpec};
+use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolOutput, ToolSchema, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,17 +17,17 @@ struct Nothing {}
 static STOP: ToolSpec = spec(
     "kernel.stop",
     "Leave to end a kernel that stays",
-    schema_of::<Nothing>,
+    ToolSchema::of::<Nothing>(),
 );
 static RENEW: ToolSpec = spec(
     "kernel.renew",
     "Leave to open a kernel that stays again, with other settings",
-    schema_of::<Nothing>,
+    ToolSchema::of::<Nothing>(),
 );
 static PASSPHRASE: ToolSpec = spec(
     "approval.passphrase",
     "Leave to set the passphrase of approvals",
-    schema_of::<Nothing>,
+    ToolSchema::of::<Nothing>(),
 );
 
 static ALL: [&ToolSpec; 3] = [&STOP, &RENEW, &PASSPHRASE];

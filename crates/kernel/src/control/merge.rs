@@ -1,12 +1,12 @@
 //! `merge.apply` and `merge.undo`: the only ways into the real tree, each of them decided on every
 //! path it touches.
 
-use super::{Desk, arguments, schema_of, spec};
+use super::{Desk, arguments, spec};
 use crate::beneath::Root;
 use crate::clock::Clock;
 use crate::policy_store::PolicyStore;
 use crate::tools::{
-    InvalidArguments, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+    InvalidArguments, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSchema, ToolSpec,
 };
 use crate::workspace::Workspace;
 use airlock_audit::{Durability, Entry, EventType, Log, Stage as AuditStage};
@@ -70,9 +70,13 @@ struct UndoArguments {
 static APPLY: ToolSpec = spec(
     "merge.apply",
     "merge a stage into the tree",
-    schema_of::<ApplyArguments>,
+    ToolSchema::of::<ApplyArguments>(),
 );
-static UNDO: ToolSpec = spec("merge.undo", "undo a merge", schema_of::<UndoArguments>);
+static UNDO: ToolSpec = spec(
+    "merge.undo",
+    "undo a merge",
+    ToolSchema::of::<UndoArguments>(),
+);
 
 /// The merges of a workspace.
 pub(crate) fn merges(workspace: &Workspace) -> Merges {

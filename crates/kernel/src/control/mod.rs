@@ -17,12 +17,11 @@ mod sessions;
 mod summary;
 mod trust;
 
-use crate::tools::{InvalidArguments, Keep, Prepared, Registry, ToolSpec};
+use crate::tools::{InvalidArguments, Keep, Prepared, Registry, ToolSchema, ToolSpec};
 use airlock_core::{RequestPath, Tier};
 pub(crate) use approvals::Through;
 pub(crate) use for_caller::{Desk, ForCaller};
 pub(crate) use leave::says_nothing;
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 pub(crate) use sessions::{is_person, meant};
@@ -51,7 +50,7 @@ pub(crate) fn register(registry: &mut Registry, desk: &Desk) {
 pub(crate) const fn spec(
     name: &'static str,
     summary: &'static str,
-    schema: fn() -> Value,
+    schema: ToolSchema,
 ) -> ToolSpec {
     ToolSpec {
         name,
@@ -63,10 +62,6 @@ pub(crate) const fn spec(
         schema,
         examples: &[],
     }
-}
-
-pub(crate) fn schema_of<T: JsonSchema>() -> Value {
-    schemars::schema_for!(T).to_value()
 }
 
 /// Reads arguments into their type, naming the one at fault.

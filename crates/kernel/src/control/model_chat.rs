@@ -3,11 +3,11 @@
 //! INVARIANT: the attempt is in the log before anything is connected to, like that of any other
 //! connection.
 
-use super::{arguments, schema_of, spec};
+use super::{arguments, spec};
 use crate::beneath::Root;
 use crate::fronts::Front;
 use crate::tools::{
-    InvalidArguments, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+    InvalidArguments, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSchema, ToolSpec,
 };
 use airlock_core::{Request, RequestPath};
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ struct Arguments {
     cost_micros: u64,
 }
 
-static SPEC: ToolSpec = spec("model.chat", "Ask a model", schema_of::<Arguments>);
+static SPEC: ToolSpec = spec("model.chat", "Ask a model", ToolSchema::of::<Arguments>());
 
 pub(super) struct ModelChat;
 

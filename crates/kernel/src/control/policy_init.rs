@@ -1,9 +1,11 @@
 //! `policy.init`: the starter policy, where there is none yet.
 
-use super::{Ready, arguments, schema_of, spec};
+use super::{Ready, arguments, spec};
 use crate::beneath::Root;
 use crate::policy_store::PolicyStore;
-use crate::tools::{InvalidArguments, Prepared, Tool, ToolFailure, ToolOutput, ToolSpec};
+use crate::tools::{
+    InvalidArguments, Prepared, Tool, ToolFailure, ToolOutput, ToolSchema, ToolSpec,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,7 +19,7 @@ struct Arguments {}
 static SPEC: ToolSpec = spec(
     "policy.init",
     "write a starter policy where there is none",
-    schema_of::<Arguments>,
+    ToolSchema::of::<Arguments>(),
 );
 
 pub(super) struct PolicyInit(Arc<PolicyStore>);

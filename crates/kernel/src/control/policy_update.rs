@@ -1,9 +1,11 @@
 //! `policy.update`: the only way policy changes, always after review.
 
-use super::{Ready, arguments, schema_of, spec};
+use super::{Ready, arguments, spec};
 use crate::beneath::Root;
 use crate::policy_store::PolicyStore;
-use crate::tools::{InvalidArguments, Prepared, Tool, ToolFailure, ToolOutput, ToolSpec};
+use crate::tools::{
+    InvalidArguments, Prepared, Tool, ToolFailure, ToolOutput, ToolSchema, ToolSpec,
+};
 use airlock_policy::Policy;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +23,7 @@ struct Arguments {
 static SPEC: ToolSpec = spec(
     "policy.update",
     "replace the policy",
-    schema_of::<Arguments>,
+    ToolSchema::of::<Arguments>(),
 );
 
 pub(super) struct PolicyUpdate(Arc<PolicyStore>);

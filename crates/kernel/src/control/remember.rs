@@ -3,11 +3,11 @@
 use super::for_caller::{failure, unknown_session};
 use super::sessions::{meant, time};
 use super::summary::summary;
-use super::{Desk, ForCaller, arguments, schema_of, spec};
+use super::{Desk, ForCaller, arguments, spec};
 use crate::beneath::Root;
 use crate::fronts::Front;
 use crate::sanitise::Origin;
-use crate::tools::{InvalidArguments, Keep, Prepared, Registry, Tool, ToolSpec};
+use crate::tools::{InvalidArguments, Keep, Prepared, Registry, Tool, ToolSchema, ToolSpec};
 use airlock_core::{Caller, SessionId};
 use airlock_sanitise::{Bound, Sanitiser};
 use airlock_state::{Observation, Owner};
@@ -45,7 +45,7 @@ struct ObserveArguments {
 static OBSERVE: ToolSpec = spec(
     "session.observe",
     "Remember something for a session",
-    schema_of::<ObserveArguments>,
+    ToolSchema::of::<ObserveArguments>(),
 );
 
 struct Observe(Desk);
@@ -125,14 +125,12 @@ struct RecallArguments {
     session: Option<SessionId>,
 }
 
-static RECALL: ToolSpec = ToolSpec {
-    read_only: true,
-    ..spec(
-        "session.recall",
-        "Search what a session remembers",
-        schema_of::<RecallArguments>,
-    )
-};
+static RECALL: ToolSpec = spec(
+    "session.recall",
+    "Search what a session remembers",
+    ToolSchema::of::<RecallArguments>(),
+)
+.reading();
 
 struct Recall(Desk);
 

@@ -6,11 +6,12 @@
 //! the newest records may still be on their way to disk, and of a log with many other records only
 //! the newest are looked through.
 
-use super::{arguments, schema_of};
+use super::arguments;
 use crate::beneath::Root;
 use crate::policy_store::PolicyStore;
 use crate::tools::{
-    InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+    InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSchema,
+    ToolSpec,
 };
 use airlock_audit::{Filter, ReadError, Record, read_log};
 use airlock_core::{Caller, Request, RequestPath, Tier};
@@ -47,7 +48,7 @@ struct LogArguments {
 const fn view(
     name: &'static str,
     summary: &'static str,
-    schema: fn() -> Value,
+    schema: ToolSchema,
     keep: Keep,
     examples: &'static [&'static str],
 ) -> ToolSpec {
@@ -66,14 +67,14 @@ const fn view(
 static POLICY: ToolSpec = view(
     "session.policy",
     "Show the policy in force",
-    schema_of::<PolicyArguments>,
+    ToolSchema::of::<PolicyArguments>(),
     Keep::Head,
     &["{}"],
 );
 static LOG: ToolSpec = view(
     "session.log",
     "Show what was recorded of this session",
-    schema_of::<LogArguments>,
+    ToolSchema::of::<LogArguments>(),
     Keep::Head,
     &["{}", r#"{"limit": 10}"#],
 );

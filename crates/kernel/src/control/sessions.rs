@@ -1,10 +1,10 @@
 //! `session.*`: begin, list, show, resume, cancel and archive sessions, each for its owner.
 
 use super::for_caller::{failure, unknown_session};
-use super::{Desk, ForCaller, arguments, schema_of, spec};
+use super::{Desk, ForCaller, arguments, spec};
 use crate::beneath::Root;
 use crate::fronts::Front;
-use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolFailure, ToolSpec};
+use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolFailure, ToolSchema, ToolSpec};
 use airlock_core::{Caller, Mode, SessionId, Span};
 use airlock_sandbox::stage::StageName;
 use airlock_state::{Budget, NewSession, Owner, Session, SessionState};
@@ -108,7 +108,7 @@ struct CreateArguments {
 static CREATE: ToolSpec = spec(
     "session.create",
     "Begin a session",
-    schema_of::<CreateArguments>,
+    ToolSchema::of::<CreateArguments>(),
 );
 
 struct Create(Desk);
@@ -212,10 +212,12 @@ struct ListArguments {
     archived: bool,
 }
 
-static LIST: ToolSpec = ToolSpec {
-    read_only: true,
-    ..spec("session.list", "List sessions", schema_of::<ListArguments>)
-};
+static LIST: ToolSpec = spec(
+    "session.list",
+    "List sessions",
+    ToolSchema::of::<ListArguments>(),
+)
+.reading();
 
 struct List(Desk);
 
@@ -297,10 +299,12 @@ struct OneArguments {
     session: Option<SessionId>,
 }
 
-static SHOW: ToolSpec = ToolSpec {
-    read_only: true,
-    ..spec("session.show", "Show a session", schema_of::<OneArguments>)
-};
+static SHOW: ToolSpec = spec(
+    "session.show",
+    "Show a session",
+    ToolSchema::of::<OneArguments>(),
+)
+.reading();
 
 struct Show(Desk);
 
@@ -334,7 +338,7 @@ static RESUME: TurnSpec = TurnSpec {
     spec: spec(
         "session.resume",
         "Resume a session",
-        schema_of::<OneArguments>,
+        ToolSchema::of::<OneArguments>(),
     ),
     to: SessionState::Active,
 };
@@ -342,7 +346,7 @@ static CANCEL: TurnSpec = TurnSpec {
     spec: spec(
         "session.cancel",
         "End a session for good",
-        schema_of::<OneArguments>,
+        ToolSchema::of::<OneArguments>(),
     ),
     to: SessionState::Cancelled,
 };
@@ -350,7 +354,7 @@ static ARCHIVE: TurnSpec = TurnSpec {
     spec: spec(
         "session.archive",
         "Put a session away",
-        schema_of::<OneArguments>,
+        ToolSchema::of::<OneArguments>(),
     ),
     to: SessionState::Archived,
 };

@@ -1,9 +1,11 @@
 //! `trust.approve` and `trust.revoke`: what a person says of a workspace's own files.
 
-use super::{Ready, arguments, schema_of, spec};
+use super::{Ready, arguments, spec};
 use crate::beneath::Root;
 use crate::policy_store::PolicyStore;
-use crate::tools::{InvalidArguments, Prepared, Tool, ToolFailure, ToolOutput, ToolSpec};
+use crate::tools::{
+    InvalidArguments, Prepared, Tool, ToolFailure, ToolOutput, ToolSchema, ToolSpec,
+};
 use airlock_core::Digest;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,12 +29,12 @@ struct RevokeArguments {}
 static APPROVE: ToolSpec = spec(
     "trust.approve",
     "approve a workspace's .airlock files",
-    schema_of::<ApproveArguments>,
+    ToolSchema::of::<ApproveArguments>(),
 );
 static REVOKE: ToolSpec = spec(
     "trust.revoke",
     "withdraw every approval",
-    schema_of::<RevokeArguments>,
+    ToolSchema::of::<RevokeArguments>(),
 );
 
 pub(super) struct Approve(Arc<PolicyStore>);

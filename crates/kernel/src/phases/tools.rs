@@ -3,9 +3,10 @@
 use super::facts::Staged;
 use crate::beneath::Root;
 use crate::control::for_caller::{failure, unknown_session};
-use crate::control::{Desk, ForCaller, arguments, meant, schema_of, spec};
+use crate::control::{Desk, ForCaller, arguments, meant, spec};
 use crate::tools::{
-    InvalidArguments, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+    InvalidArguments, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSchema,
+    ToolSpec,
 };
 use airlock_core::{Caller, Digest, Mode, Phase, Request, RequestPath, SessionId, WorkspacePath};
 use airlock_phases::{
@@ -99,52 +100,42 @@ struct ModeArguments {
     session: Option<SessionId>,
 }
 
-static STATUS: ToolSpec = ToolSpec {
-    read_only: true,
-    examples: &["{}"],
-    ..spec(
-        "phase.status",
-        "Say where the session stands, what it may write and what leads on",
-        schema_of::<OneArguments>,
-    )
-};
-static PLAN: ToolSpec = ToolSpec {
-    examples: &["{}"],
-    ..spec(
-        "plan.complete",
-        "End planning: strict sessions write tests next, others explore",
-        schema_of::<PlanArguments>,
-    )
-};
-static ADVANCE: ToolSpec = ToolSpec {
-    examples: &["{}", r#"{"to": "idle"}"#],
-    ..spec(
-        "phase.advance",
-        "Ask for the next state of the session, or for the one named",
-        schema_of::<AdvanceArguments>,
-    )
-};
-static EXEMPT: ToolSpec = ToolSpec {
-    examples: &[r#"{"category": "documentation", "paths": ["README.md"], "reason": "a typo"}"#],
-    ..spec(
-        "phase.request_exemption",
-        "Ask a person to let files be changed without a test",
-        schema_of::<ExemptArguments>,
-    )
-};
+static STATUS: ToolSpec = spec(
+    "phase.status",
+    "Say where the session stands, what it may write and what leads on",
+    ToolSchema::of::<OneArguments>(),
+)
+.reading()
+.with_examples(&["{}"]);
+static PLAN: ToolSpec = spec(
+    "plan.complete",
+    "End planning: strict sessions write tests next, others explore",
+    ToolSchema::of::<PlanArguments>(),
+)
+.with_examples(&["{}"]);
+static ADVANCE: ToolSpec = spec(
+    "phase.advance",
+    "Ask for the next state of the session, or for the one named",
+    ToolSchema::of::<AdvanceArguments>(),
+)
+.with_examples(&["{}", r#"{"to": "idle"}"#]);
+static EXEMPT: ToolSpec = spec(
+    "phase.request_exemption",
+    "Ask a person to let files be changed without a test",
+    ToolSchema::of::<ExemptArguments>(),
+)
+.with_examples(&[r#"{"category": "documentation", "paths": ["README.md"], "reason": "a typo"}"#]);
 static COMMIT: ToolSpec = spec(
     "phase.commit",
     "Ask for the merge of the reviewed changes",
-    schema_of::<CommitArguments>,
+    ToolSchema::of::<CommitArguments>(),
 );
-static SET_MODE: ToolSpec = ToolSpec {
-    examples: &[r#"{"mode": "strict"}"#],
-    ..spec(
-        "session.set_mode",
-        "Switch the session's mode between tasks",
-        schema_of::<ModeArguments>,
-    )
-};
+static SET_MODE: ToolSpec = spec(
+    "session.set_mode",
+    "Switch the session's mode between tasks",
+    ToolSchema::of::<ModeArguments>(),
+)
+.with_examples(&[r#"{"mode": "strict"}"#]);
 
 impl Desk {
     /// The session `asked` for, or the caller's own, which is held to the discipline.

@@ -9,7 +9,8 @@ use super::{PluginWords, Plugins};
 use crate::beneath::Root;
 use crate::fronts::Front;
 use crate::tools::{
-    InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+    InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput,
+    ToolSchema, ToolSpec,
 };
 use airlock_core::{Digest, Request, RequestPath, TagName, Tier};
 use airlock_plugin::{
@@ -113,7 +114,7 @@ pub(super) fn register(registry: &mut Registry, plugins: &Arc<Plugins>) {
 const fn spec(
     name: &'static str,
     summary: &'static str,
-    schema: fn() -> Value,
+    schema: ToolSchema,
     examples: &'static [&'static str],
 ) -> ToolSpec {
     ToolSpec {
@@ -128,51 +129,47 @@ const fn spec(
     }
 }
 
-fn schema<T: JsonSchema>() -> Value {
-    schemars::schema_for!(T).to_value()
-}
-
 const NAMED: &[&str] = &[r#"{"name": "tickets"}"#];
 static LIST: ToolSpec = spec(
     "plugin.list",
     "List plugins",
-    schema::<ListArguments>,
+    ToolSchema::of::<ListArguments>(),
     &["{}"],
 );
 static SHOW: ToolSpec = spec(
     "plugin.show",
     "Show a plugin",
-    schema::<NameArguments>,
+    ToolSchema::of::<NameArguments>(),
     NAMED,
 );
 static INSTALL: ToolSpec = spec(
     "plugin.install",
     "Install a plugin from a directory",
-    schema::<InstallArguments>,
+    ToolSchema::of::<InstallArguments>(),
     &[r#"{"path": "/opt/tickets", "tier": "process"}"#],
 );
 static REMOVE: ToolSpec = spec(
     "plugin.remove",
     "Remove a plugin",
-    schema::<NameArguments>,
+    ToolSchema::of::<NameArguments>(),
     NAMED,
 );
 static ENABLE: ToolSpec = spec(
     "plugin.enable",
     "Switch a plugin on, or approve its tools as they are described now",
-    schema::<EnableArguments>,
+    ToolSchema::of::<EnableArguments>(),
     NAMED,
 );
 static DISABLE: ToolSpec = spec(
     "plugin.disable",
     "Switch a plugin off",
-    schema::<NameArguments>,
+    ToolSchema::of::<NameArguments>(),
     NAMED,
 );
 static RELOAD: ToolSpec = spec(
     "plugin.reload",
     "Start a plugin, or exchange the one that runs",
-    schema::<NameArguments>,
+    ToolSchema::of::<NameArguments>(),
     NAMED,
 );
 

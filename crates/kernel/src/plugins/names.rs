@@ -4,9 +4,8 @@
 //! described here only once somebody approved it.
 
 use crate::fronts::Front;
-use crate::tools::{Keep, ToolSpec};
+use crate::tools::{Keep, ToolSchema, ToolSpec};
 use airlock_core::Tier;
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -51,7 +50,7 @@ pub(super) fn spec(name: &str, summary: &str, tier: Tier) -> &'static ToolSpec {
             // What a plugin says of that is no promise: a call is never made twice on its word.
             read_only: false,
             keep: Keep::Middle,
-            schema: || json!({ "type": "object" }),
+            schema: ToolSchema::open(),
             examples: &[],
         }))
     })

@@ -14,6 +14,7 @@ use airlock_plugin::{
     Decided, Listed, ManageError, Sink, ToolCall, ToolDescription, check_arguments,
 };
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -65,8 +66,8 @@ impl Tool for PluginTool {
         }
     }
 
-    fn schema(&self) -> Value {
-        self.tool.schema.clone()
+    fn schema(&self) -> Cow<'_, Value> {
+        Cow::Borrowed(&self.tool.schema)
     }
 
     fn prepare(&self, given: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {

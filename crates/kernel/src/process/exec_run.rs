@@ -6,7 +6,8 @@ use super::failure::CheckId;
 use super::job::{Asked, Job};
 use crate::beneath::Root;
 use crate::tools::{
-    InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+    InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSchema,
+    ToolSpec,
 };
 use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, programs};
 use airlock_sandbox::Template;
@@ -71,7 +72,7 @@ static SPEC: ToolSpec = ToolSpec {
     tier: Tier::Process,
     read_only: false,
     keep: Keep::Middle,
-    schema: || schemars::schema_for!(Arguments).to_value(),
+    schema: ToolSchema::of::<Arguments>(),
     examples: &[
         r#"{"command": ["cargo", "test"]}"#,
         r#"{"command": ["python3", "-m", "pytest", "-q"], "timeout": "2m"}"#,

@@ -12,7 +12,7 @@ use super::grants;
 use super::job::{Asked, Job, Listing, Staging};
 use crate::beneath::Root;
 use crate::fronts::Front;
-use crate::tools::{InvalidArguments, Keep, Prepared, Tool, ToolSpec};
+use crate::tools::{InvalidArguments, Keep, Prepared, Tool, ToolSchema, ToolSpec};
 use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, programs};
 use airlock_sandbox::plan::Pattern;
 use airlock_sandbox::stage::StageName;
@@ -77,7 +77,7 @@ static SPEC: ToolSpec = ToolSpec {
     tier: Tier::Process,
     read_only: false,
     keep: Keep::Middle,
-    schema: || schemars::schema_for!(Arguments).to_value(),
+    schema: ToolSchema::of::<Arguments>(),
     examples: &[r#"{"command": ["make", "test"]}"#],
 };
 

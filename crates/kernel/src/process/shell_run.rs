@@ -8,7 +8,7 @@ use super::failure::CheckId;
 use super::job::{Job, Listing};
 use crate::beneath::Root;
 use crate::tools::{
-    Arguments, InvalidArguments, Keep, Prepared, Tool, ToolSpec, parse_arguments, schema_of,
+    Arguments, InvalidArguments, Keep, Prepared, Tool, ToolSchema, ToolSpec, parse_arguments,
 };
 use airlock_core::Tier;
 use schemars::JsonSchema;
@@ -51,7 +51,7 @@ static SPEC: ToolSpec = ToolSpec {
     tier: Tier::Process,
     read_only: false,
     keep: Keep::Middle,
-    schema: schema_of::<ShellArguments>,
+    schema: ToolSchema::of::<ShellArguments>(),
     examples: &[r#"{"command": "ls -l | wc -l"}"#],
 };
 

@@ -5,7 +5,8 @@ use super::warm::Warm;
 use crate::beneath::{Root, Staged};
 use crate::policy_store::PolicyStore;
 use crate::tools::{
-    InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+    InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSchema,
+    ToolSpec,
 };
 use crate::workspace::Workspace;
 use airlock_core::{RequestPath, Tier};
@@ -233,7 +234,7 @@ struct DropArguments {
     stage: String,
 }
 
-const fn spec(name: &'static str, summary: &'static str, schema: fn() -> Value) -> ToolSpec {
+const fn spec(name: &'static str, summary: &'static str, schema: ToolSchema) -> ToolSpec {
     ToolSpec {
         name,
         summary,
@@ -246,15 +247,15 @@ const fn spec(name: &'static str, summary: &'static str, schema: fn() -> Value) 
     }
 }
 
-fn schema_of<T: JsonSchema>() -> Value {
-    schemars::schema_for!(T).to_value()
-}
-
-static READ: ToolSpec = spec("stage.read", "look at stages", schema_of::<ReadArguments>);
+static READ: ToolSpec = spec(
+    "stage.read",
+    "look at stages",
+    ToolSchema::of::<ReadArguments>(),
+);
 static DROP: ToolSpec = spec(
     "stage.drop",
     "drop a stage and what it changed",
-    schema_of::<DropArguments>,
+    ToolSchema::of::<DropArguments>(),
 );
 
 fn arguments<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, InvalidArguments> {

@@ -25,11 +25,6 @@ pub(crate) fn parse<A: Arguments>(value: &Value) -> Result<A, InvalidArguments> 
     })
 }
 
-/// The JSON Schema of the arguments.
-pub(crate) fn schema<A: Arguments>() -> Value {
-    schemars::schema_for!(A).to_value()
-}
-
 /// Checks that the number at `at`, if given, is within bounds; `default` otherwise.
 pub(super) fn bounded(
     at: &str,

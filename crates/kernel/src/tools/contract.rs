@@ -5,6 +5,7 @@
 //! Non-guarantee: a tool decides nothing. Whoever calls `run` has put every path of
 //! [`Prepared::paths`] to the decision first.
 
+use super::schema::ToolSchema;
 use crate::adapters::Speaker;
 use crate::agents::Invocation;
 use crate::beneath::{OpenError, Root};
@@ -13,6 +14,7 @@ use crate::policy_store::UpdateError;
 use crate::process::{Job, ProcessFailure};
 use crate::road::NoTurn;
 use airlock_core::{ActionId, ByteSize, Request, RequestPath, Span, Tier, WorkspacePath};
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -45,9 +47,32 @@ pub struct ToolSpec {
     /// What is kept when its output is too long.
     pub keep: Keep,
     /// JSON Schema of the arguments.
-    pub schema: fn() -> serde_json::Value,
+    pub schema: ToolSchema,
     /// Argument objects, as JSON text, that are valid.
     pub examples: &'static [&'static str],
+}
+
+impl ToolSpec {
+    /// The same of a tool that changes nothing.
+    #[must_use]
+    pub(crate) const fn reading(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// The same of a tool that changes something.
+    #[must_use]
+    pub(crate) const fn changing(mut self) -> Self {
+        self.read_only = false;
+        self
+    }
+
+    /// The same with arguments that are valid.
+    #[must_use]
+    pub(crate) const fn with_examples(mut self, examples: &'static [&'static str]) -> Self {
+        self.examples = examples;
+        self
+    }
 }
 
 /// A built-in tool.
@@ -74,8 +99,8 @@ pub trait Tool: Send + Sync {
     }
 
     /// JSON Schema of the arguments.
-    fn schema(&self) -> serde_json::Value {
-        (self.spec().schema)()
+    fn schema(&self) -> Cow<'_, serde_json::Value> {
+        Cow::Borrowed(self.spec().schema.get())
     }
 
     /// What to do after it failed with `code` the `attempt`th time. The next attempt is a call of

@@ -4,6 +4,7 @@ use super::arguments::{self, Arguments};
 use super::contract::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
+use super::schema::ToolSchema;
 use super::target::Target;
 use crate::beneath::{OpenError, Root};
 use airlock_core::{RequestPath, Tier};
@@ -21,7 +22,7 @@ static SPEC: ToolSpec = ToolSpec {
     tier: Tier::Kernel,
     read_only: true,
     keep: Keep::Head,
-    schema: arguments::schema::<ExistsArguments>,
+    schema: ToolSchema::of::<ExistsArguments>(),
     examples: &[r#"{"path": "Cargo.toml"}"#],
 };
 

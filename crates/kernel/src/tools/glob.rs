@@ -7,6 +7,7 @@ use super::contract::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
 use super::pattern::Pattern;
+use super::schema::ToolSchema;
 use super::target::Target;
 use super::walk::{Visitor, Walk};
 use crate::beneath::Root;
@@ -30,7 +31,7 @@ static SPEC: ToolSpec = ToolSpec {
     tier: Tier::Kernel,
     read_only: true,
     keep: Keep::Head,
-    schema: arguments::schema::<GlobArguments>,
+    schema: ToolSchema::of::<GlobArguments>(),
     examples: &[
         r#"{"pattern": "*.rs"}"#,
         r#"{"pattern": "tests/**/*.py", "path": "backend", "limit": 50}"#,

@@ -7,6 +7,7 @@ use super::arguments::{self, Arguments};
 use super::contract::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
+use super::schema::ToolSchema;
 use super::target::Target;
 use super::walk::{self, Ignores, Joined};
 use crate::beneath::{Directory, Kind, Listing, OpenError, Root};
@@ -33,7 +34,7 @@ static SPEC: ToolSpec = ToolSpec {
     tier: Tier::Kernel,
     read_only: true,
     keep: Keep::Head,
-    schema: arguments::schema::<ListArguments>,
+    schema: ToolSchema::of::<ListArguments>(),
     examples: &["{}", r#"{"path": "src", "depth": 2}"#],
 };
 

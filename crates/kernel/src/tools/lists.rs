@@ -4,12 +4,16 @@
 //! looks at an argument by its name would not see it there, so it is refused before anything is decided.
 
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// How often one part of a schema refers to another.
 const DEEPEST: usize = 16;
 
 /// Where in `arguments` the first list is that `schema` has no list for; it is made only if there is any.
-pub(crate) fn misplaced(schema: impl FnOnce() -> Value, arguments: &Value) -> Option<String> {
+pub(crate) fn misplaced<'s>(
+    schema: impl FnOnce() -> Cow<'s, Value>,
+    arguments: &Value,
+) -> Option<String> {
     if !has_list(arguments) {
         return None;
     }
@@ -108,7 +112,7 @@ mod tests {
     #[test]
     fn a_list_in_place_of_an_object_is_found_wherever_it_is() {
         let at = |arguments: Value| {
-            let schema = || schemars::schema_for!(Outer).to_value();
+            let schema = || Cow::Owned(schemars::schema_for!(Outer).to_value());
             misplaced(schema, &arguments)
         };
         for fine in [
@@ -132,6 +136,6 @@ mod tests {
     #[test]
     fn a_schema_that_refers_to_itself_comes_to_an_end() {
         let schema = json!({ "$ref": "#", "type": null });
-        assert_eq!(misplaced(|| schema, &json!({ "a": [1] })), None);
+        assert_eq!(misplaced(|| Cow::Owned(schema), &json!({ "a": [1] })), None);
     }
 }

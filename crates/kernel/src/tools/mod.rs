@@ -15,14 +15,16 @@ mod list;
 pub(crate) mod lists;
 mod pattern;
 mod read;
+mod schema;
 mod target;
 mod walk;
 
-pub(crate) use arguments::{Arguments, parse as parse_arguments, schema as schema_of};
+pub(crate) use arguments::{Arguments, parse as parse_arguments};
 pub use contract::{
     InvalidArguments, Keep, Next, Prepared, ReadFilter, RunContext, Sanitiser, Tool, ToolFailure,
     ToolOutput, ToolSpec,
 };
+pub use schema::ToolSchema;
 pub(crate) use walk::GitIgnored;
 
 use crate::fronts::Front;

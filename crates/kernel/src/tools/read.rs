@@ -8,6 +8,7 @@ use super::arguments::{self, Arguments};
 use super::contract::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
+use super::schema::ToolSchema;
 use super::target::Target;
 use crate::beneath::Root;
 use airlock_core::{Digest, Hashing, RequestPath, Tier};
@@ -40,7 +41,7 @@ static SPEC: ToolSpec = ToolSpec {
     tier: Tier::Kernel,
     read_only: true,
     keep: Keep::Head,
-    schema: arguments::schema::<ReadArguments>,
+    schema: ToolSchema::of::<ReadArguments>(),
     examples: &[
         r#"{"path": "src/main.rs"}"#,
         r#"{"path": "src/main.rs", "offset_line": 120, "limit_lines": 40}"#,

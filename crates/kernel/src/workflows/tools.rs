@@ -5,10 +5,11 @@
 //! decided step by step.
 
 use crate::beneath::Root;
-use crate::control::{schema_of, spec};
+use crate::control::spec;
 use crate::fronts::Front;
 use crate::tools::{
-    InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+    InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput,
+    ToolSchema, ToolSpec,
 };
 use airlock_core::{RequestPath, Tier};
 use schemars::JsonSchema;
@@ -40,7 +41,7 @@ static CONFIRM: ToolSpec = ToolSpec {
     tier: Tier::Kernel,
     read_only: false,
     keep: Keep::Head,
-    schema: || schemars::schema_for!(ConfirmArguments).to_value(),
+    schema: ToolSchema::of::<ConfirmArguments>(),
     examples: &[r#"{"run": "1", "workflow": "release", "step": "ask", "question": "Go on?"}"#],
 };
 
@@ -91,17 +92,17 @@ pub(super) struct CancelArguments {
 static RUN: ToolSpec = spec(
     "workflow.run",
     "Leave to begin a run of a workflow",
-    schema_of::<RunArguments>,
+    ToolSchema::of::<RunArguments>(),
 );
 static RESUME: ToolSpec = spec(
     "workflow.resume",
     "Leave to take up a run of a workflow",
-    schema_of::<ResumeArguments>,
+    ToolSchema::of::<ResumeArguments>(),
 );
 static CANCEL: ToolSpec = spec(
     "workflow.cancel",
     "Leave to stop a run of a workflow",
-    schema_of::<CancelArguments>,
+    ToolSchema::of::<CancelArguments>(),
 );
 
 /// Leave to do something to a run as a whole, with arguments `A`. Whoever has it does it:

@@ -208,7 +208,7 @@ impl Road {
             .filter(|tool| tool.open_to(Front::Agent));
         open.map(|tool| {
             let spec: &ToolSpec = tool.spec();
-            let schema = tool.schema();
+            let schema = tool.schema().into_owned();
             (
                 spec.name.to_owned(),
                 spec.summary.to_owned(),

@@ -19,7 +19,7 @@ impl Hands for DemoHands<'_> {
             .map(|tool| Tool {
                 name: tool.spec().name.to_owned(),
                 summary: tool.spec().summary.to_owned(),
-                schema: tool.schema(),
+                schema: tool.schema().into_owned(),
                 read_only: tool.spec().read_only,
             })
             .collect()

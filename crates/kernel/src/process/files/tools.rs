@@ -7,7 +7,7 @@ use crate::beneath::Root;
 use crate::process::job::Job;
 use crate::tools::{
     Arguments, InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput,
-    ToolSpec, parse_arguments, schema_of,
+    ToolSchema, ToolSpec, parse_arguments,
 };
 use airlock_core::{Request, RequestPath, Tier};
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ use serde_json::Value;
 const fn spec(
     name: &'static str,
     summary: &'static str,
-    schema: fn() -> Value,
+    schema: ToolSchema,
     examples: &'static [&'static str],
 ) -> ToolSpec {
     ToolSpec {
@@ -35,7 +35,7 @@ const fn spec(
 static WRITE: ToolSpec = spec(
     "fs.write",
     "Create a file in the stage, or replace one as a whole",
-    schema_of::<WriteArguments>,
+    ToolSchema::of::<WriteArguments>(),
     &[
         r#"{"path": "src/new.rs", "text": "fn main() {}\n"}"#,
         r#"{"path": "NOTES.md", "text": "hello\n", "expect_digest": "absent"}"#,
@@ -45,21 +45,21 @@ static WRITE: ToolSpec = spec(
 static PATCH: ToolSpec = spec(
     "fs.patch",
     "Apply a unified diff to files of the stage, wholly or not at all",
-    schema_of::<PatchArguments>,
+    ToolSchema::of::<PatchArguments>(),
     &[r#"{"patch": "--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-old\n+new\n"}"#],
 );
 
 static MOVE: ToolSpec = spec(
     "fs.move",
     "Move or rename a file or directory of the stage",
-    schema_of::<MoveArguments>,
+    ToolSchema::of::<MoveArguments>(),
     &[r#"{"from": "src/old.rs", "to": "src/new.rs"}"#],
 );
 
 static DELETE: ToolSpec = spec(
     "fs.delete",
     "Delete a file or directory of the stage",
-    schema_of::<DeleteArguments>,
+    ToolSchema::of::<DeleteArguments>(),
     &[
         r#"{"path": "src/old.rs"}"#,
         r#"{"path": "build", "recursive": true}"#,

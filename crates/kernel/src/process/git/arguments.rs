@@ -7,7 +7,7 @@ use crate::process::failure::CheckId;
 use crate::process::job::{Job, Listing, Unavailable, Work};
 use crate::tools::{
     Arguments, InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput,
-    ToolSpec, parse_arguments, schema_of,
+    ToolSchema, ToolSpec, parse_arguments,
 };
 use airlock_core::{Request, RequestPath, Tier, WorkspacePath};
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ const MESSAGE: usize = 16 * 1024;
 const fn spec(
     name: &'static str,
     summary: &'static str,
-    schema: fn() -> Value,
+    schema: ToolSchema,
     examples: &'static [&'static str],
 ) -> ToolSpec {
     ToolSpec {
@@ -42,30 +42,28 @@ const fn spec(
 static STATUS: ToolSpec = spec(
     "git.status",
     "Show what differs between the last commit, git's index and the stage",
-    schema_of::<StatusArguments>,
+    ToolSchema::of::<StatusArguments>(),
     &["{}"],
 );
 static DIFF: ToolSpec = spec(
     "git.diff",
     "Show changes of the stage against git's index or a commit, as a patch",
-    schema_of::<DiffArguments>,
+    ToolSchema::of::<DiffArguments>(),
     &["{}", r#"{"from": "HEAD~1", "path": "src"}"#],
 );
 static LOG: ToolSpec = spec(
     "git.log",
     "Show commits, newest first",
-    schema_of::<LogArguments>,
+    ToolSchema::of::<LogArguments>(),
     &["{}", r#"{"limit": 5, "path": "README.md"}"#],
 );
-static COMMIT: ToolSpec = ToolSpec {
-    read_only: false,
-    ..spec(
-        "git.commit",
-        "Commit the stage; only while a session is committing",
-        schema_of::<CommitArguments>,
-        &[r#"{"message": "Parse the empty file"}"#],
-    )
-};
+static COMMIT: ToolSpec = spec(
+    "git.commit",
+    "Commit the stage; only while a session is committing",
+    ToolSchema::of::<CommitArguments>(),
+    &[r#"{"message": "Parse the empty file"}"#],
+)
+.changing();
 
 /// Arguments of `git.status`: none.
 #[derive(Debug, Deserialize, JsonSchema)]

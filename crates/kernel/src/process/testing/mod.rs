@@ -23,7 +23,7 @@ use super::job::{Asked, Job, Listing, Staging, Work};
 use crate::beneath::Root;
 use crate::policy_store::PolicyStore;
 use crate::tools::{
-    Arguments, InvalidArguments, Keep, Prepared, Tool, ToolSpec, parse_arguments, schema_of,
+    Arguments, InvalidArguments, Keep, Prepared, Tool, ToolSchema, ToolSpec, parse_arguments,
 };
 use airlock_core::{ByteSize, Span, Tier};
 use schemars::JsonSchema;
@@ -253,7 +253,7 @@ static SPEC: ToolSpec = ToolSpec {
     tier: Tier::Process,
     read_only: false,
     keep: Keep::Tail,
-    schema: schema_of::<TestArguments>,
+    schema: ToolSchema::of::<TestArguments>(),
     examples: &["{}", r#"{"framework": "pytest", "filter": "parse"}"#],
 };
 

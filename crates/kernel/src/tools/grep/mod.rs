@@ -19,6 +19,7 @@ use super::contract::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
 use super::pattern::Pattern;
+use super::schema::ToolSchema;
 use super::target::Target;
 use super::walk::{Totals, Visitor, Walk};
 use crate::beneath::{Kind, OpenError, Root};
@@ -55,7 +56,7 @@ static SPEC: ToolSpec = ToolSpec {
     tier: Tier::Kernel,
     read_only: true,
     keep: Keep::Head,
-    schema: arguments::schema::<GrepArguments>,
+    schema: ToolSchema::of::<GrepArguments>(),
     examples: &[
         r#"{"pattern": "fn main"}"#,
         r#"{"pattern": "TODO", "path": "src", "glob": "*.rs", "fixed": true, "context": 2}"#,

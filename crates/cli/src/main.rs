@@ -26,7 +26,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     panics::clean();
     let line: Vec<OsString> = std::env::args_os().collect();
-    let ahead = commands::Ahead::begin(&line);
+    let begun = commands::Begun::of(&line);
     let cli = match Cli::read(&usage::spelt_out(line)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         choose_color(color);
     }
     let mut output = Output::new(cli.global.json);
-    match commands::run(cli, ahead, &mut output).and_then(|code| output.finish().map(|()| code)) {
+    match commands::run(cli, begun, &mut output).and_then(|code| output.finish().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => end(&failure, &mut output),
     }

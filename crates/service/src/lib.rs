@@ -29,7 +29,7 @@ pub use door::{Door, DoorError, Standing};
 pub use inside::SandboxReception;
 pub use lock::{Lock, LockError, Notice, running, socket_directory};
 pub use methods::{CallParams, CallResult, Kept, Method, Person};
-pub use remote::{Ends, Remote, Steer};
+pub use remote::{Ends, Hailed, Remote, Steer};
 pub use renewal::{Afresh, Renewal};
 pub use running::{Ended, Options, Post, Running, ServeError, Stopper, start};
 pub use service::{Program, Settings};

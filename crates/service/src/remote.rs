@@ -28,6 +28,28 @@ pub struct Remote {
     client: Client,
 }
 
+/// A kernel that was said hello to, and has not said yet what it is.
+#[derive(Debug)]
+pub struct Hailed(airlock_wire::Hailed);
+
+impl Hailed {
+    /// The kernel, if it answers, serves `workspace` and was opened with `settings`. One whose directory
+    /// was replaced since serves what is there no more.
+    pub fn found(self, workspace: &WorkspaceId, settings: &Settings) -> Option<Remote> {
+        let remote = self.greeted()?;
+        let about = remote.client.greeting().get("about")?;
+        // It holds the directory it began with, and what it starts goes by the path.
+        let same = about.get("workspace") == Some(&json!(workspace))
+            && about.get("in_place") == Some(&json!(true));
+        (same && remote.was_opened_with(settings)).then_some(remote)
+    }
+
+    fn greeted(self) -> Option<Remote> {
+        let client = self.0.greeted().ok()?;
+        Some(Remote { client })
+    }
+}
+
 /// The streams of a command the person typed: the kernel's ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
@@ -51,12 +73,15 @@ impl Remote {
         front: Front,
         settings: &Settings,
     ) -> Option<Self> {
-        let remote = Self::any(state, front)?;
-        let about = remote.client.greeting().get("about")?;
-        // It holds the directory it began with, and what it starts goes by the path.
-        let same = about.get("workspace") == Some(&json!(workspace))
-            && about.get("in_place") == Some(&json!(true));
-        (same && remote.was_opened_with(settings)).then_some(remote)
+        Self::hail(state, front)?.found(workspace, settings)
+    }
+
+    /// Says hello to the kernel that runs for the workspace whose state is in `state`, if one does.
+    pub fn hail(state: &Path, front: Front) -> Option<Hailed> {
+        let notice = running(state)?;
+        let hello = Hello::new(front.as_str(), env!("CARGO_PKG_VERSION"));
+        let hailed = Client::hail(&notice.socket, &hello, PATIENCE).ok()?;
+        Some(Hailed(hailed))
     }
 
     /// Whether it was.
@@ -67,10 +92,7 @@ impl Remote {
 
     /// The same whatever it serves, and however: to ask how it is, and to end it.
     pub fn any(state: &Path, front: Front) -> Option<Self> {
-        let notice = running(state)?;
-        let hello = Hello::new(front.as_str(), env!("CARGO_PKG_VERSION"));
-        let client = Client::connect(&notice.socket, &hello, PATIENCE).ok()?;
-        Some(Self { client })
+        Self::hail(state, front)?.greeted()
     }
 
     /// The kernel that runs the sandbox this process is in, by the socket that it put there.

@@ -34,7 +34,8 @@ impl Awake {
     /// to be enough.
     pub(crate) fn until<T>(&mut self, stream: impl AsFd, sleep: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
-        let watched = if self.watches() && has_company() {
+        // What is there already is nothing to wait for, nor to ask about processors for.
+        let watched = if self.watches() && !is_readable(&stream) && has_company() {
             watch(stream, begun)
         } else {
             Watched::Alone

@@ -180,10 +180,36 @@ pub struct Client {
     wanted: std::collections::HashSet<u64>,
 }
 
+/// A client that has said hello, and has something else to do while it is greeted.
+#[derive(Debug)]
+pub struct Hailed {
+    client: Client,
+    /// The hello's number.
+    id: u64,
+}
+
+impl Hailed {
+    /// Waits for the greeting, as long as was said.
+    pub fn greeted(self) -> Result<Client, ClientError> {
+        let Self { mut client, id } = self;
+        client.greeting = client.answer(id)?;
+        let most = agreed(&client.greeting);
+        client.decoder.limit(most);
+        client.sender.frame_bytes.store(most, Ordering::Relaxed);
+        client.wait_up_to(None).map_err(ClientError::Lost)?;
+        Ok(client)
+    }
+}
+
 impl Client {
     /// Connects to the socket at `path` and says `hello`. Whoever listens must be this user; silence
     /// for longer than `patience` counts as nobody.
     pub fn connect(path: &Path, hello: &Hello, patience: Duration) -> Result<Self, ClientError> {
+        Self::hail(path, hello, patience)?.greeted()
+    }
+
+    /// The same without waiting for the greeting.
+    pub fn hail(path: &Path, hello: &Hello, patience: Duration) -> Result<Hailed, ClientError> {
         let stream = connect(path).map_err(ClientError::Connect)?;
         let uid = listener(&stream)?;
         if uid != own() {
@@ -204,10 +230,10 @@ impl Client {
         if uid != own() && is_inside(uid) {
             return Err(ClientError::Foreign { uid });
         }
-        Self::greet(stream, hello, patience)
+        Self::greet(stream, hello, patience)?.greeted()
     }
 
-    fn greet(stream: UnixStream, hello: &Hello, patience: Duration) -> Result<Self, ClientError> {
+    fn greet(stream: UnixStream, hello: &Hello, patience: Duration) -> Result<Hailed, ClientError> {
         let timed = stream
             .set_read_timeout(Some(patience))
             .and_then(|()| stream.set_write_timeout(Some(patience)));
@@ -229,12 +255,8 @@ impl Client {
             wanted: std::collections::HashSet::new(),
         };
         let params = serde_json::to_value(hello).unwrap_or_default();
-        client.greeting = client.call("handshake", params)?;
-        let most = agreed(&client.greeting);
-        client.decoder.limit(most);
-        client.sender.frame_bytes.store(most, Ordering::Relaxed);
-        client.wait_up_to(None).map_err(ClientError::Lost)?;
-        Ok(client)
+        let id = client.send("handshake", params, &[])?;
+        Ok(Hailed { client, id })
     }
 
     /// What the kernel said of itself.

@@ -21,7 +21,7 @@ mod server;
 mod socket;
 
 pub use cancel::CancelToken;
-pub use client::{Arrived, Canceller, Client, ClientError};
+pub use client::{Arrived, Canceller, Client, ClientError, Hailed};
 pub use error::{WireError, code};
 pub use frame::{Decoder, FrameError, encode};
 pub use handshake::{API_NEWEST, API_OLDEST, Hello, Supported, negotiate};

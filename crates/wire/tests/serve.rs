@@ -57,6 +57,32 @@ fn whoever_asked_has_the_answer_before_what_was_put_off_is_done() {
 }
 
 #[test]
+fn a_client_may_do_something_else_until_it_is_greeted() {
+    let place = Place::new();
+    let hail = |name| Client::hail(&place.path, &hello(name), PATIENCE).unwrap();
+    let (first, second, stranger) = (hail("cli"), hail("cli"), hail("stranger"));
+    let mut second = second.greeted().unwrap();
+    assert_eq!(second.call("ping", Value::Null).unwrap(), json!("pong"));
+    assert_eq!(second.greeting()["about"]["you"], "cli");
+    let mut first = first.greeted().unwrap();
+    assert_eq!(first.call("ping", Value::Null).unwrap(), json!("pong"));
+    let refused = stranger.greeted();
+    assert!(matches!(refused, Err(ClientError::Closed(error)) if error.code == code::REFUSED));
+    // One that does not come back for its greeting is one that left.
+    drop(hail("cli"));
+    place.others_are_served();
+}
+
+#[test]
+fn whoever_listens_and_never_greets_is_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kernel.sock");
+    let _silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let hailed = Client::hail(&path, &hello("cli"), Duration::from_millis(50)).unwrap();
+    assert!(matches!(hailed.greeted(), Err(ClientError::Lost(_))));
+}
+
+#[test]
 fn what_comes_before_or_instead_of_a_handshake_ends_the_connection() {
     let place = Place::new();
     let request = |method: &str, params: Value| json!({ "id": 1, "type": "request", "method": method, "params": params });

@@ -26,7 +26,7 @@ mod tool;
 mod trust;
 pub(crate) mod workflow;
 
-pub(crate) use exec::{Ahead, INTERNAL};
+pub(crate) use exec::{Begun, INTERNAL};
 
 use crate::args::{Cli, Command};
 use crate::config::strange_variables;
@@ -38,8 +38,8 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Runs what the command line says. `ahead` is what was begun of it.
-pub(crate) fn run(cli: Cli, ahead: Option<Ahead>, output: &mut Output) -> Ending {
+/// Runs what the command line says. `begun` is what was begun of it.
+pub(crate) fn run(cli: Cli, begun: Option<Begun>, output: &mut Output) -> Ending {
     let global = &cli.global;
     for strange in strange_variables(place::environment().keys().map(OsString::as_os_str)) {
         output.warning(&strange);
@@ -51,7 +51,7 @@ pub(crate) fn run(cli: Cli, ahead: Option<Ahead>, output: &mut Output) -> Ending
         Command::Run(arguments) => agent::run(global, &arguments, output),
         Command::Demo => demo::run(output),
         Command::Doctor(arguments) => doctor::run(global, arguments, output),
-        Command::Exec(args) => exec::run(global, &args, ahead, output),
+        Command::Exec(args) => exec::run(global, &args, begun, output),
         Command::Diff { stage, stat } => stage::diff(global, &stage, stat, output),
         Command::Merge(arguments) => merge::run(global, &arguments, output),
         Command::Undo(arguments) => merge::undo(global, &arguments, output),

@@ -1,6 +1,6 @@
 //! `airlock kernel`: one for a workspace, found by commands, gone when nobody needs it.
 
-use crate::support::{PATIENCE, Served, World, finished};
+use crate::support::{PATIENCE, Served, World, finished, wait_until};
 use airlock_wire::{Client, ClientError, Hello, code};
 use rustix::process::Signal;
 use serde_json::json;
@@ -267,6 +267,69 @@ fn one_that_does_not_answer_is_not_said_to_be_none() {
     served.signal(Signal::CONT);
     let ran = world.quiet(&["kernel", "status"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+/// It was said hello to before the line was read.
+#[test]
+fn a_command_that_is_none_leaves_a_kernel_that_was_greeted_as_it_was() {
+    let world = World::governed();
+    let served = world.serve();
+    for wrong in [["--timeout", "soon"], ["--bogus", "x"]] {
+        let ran = world.quiet(&["exec", wrong[0], wrong[1], "--", "true"]);
+        assert_eq!(ran.code, Some(125), "{ran:?}");
+        assert!(
+            ran.stderr.contains(wrong[0].trim_start_matches('-')),
+            "{ran:?}"
+        );
+    }
+    let ran = world.quiet(&["exec", "--", "echo", "on"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "on\n"));
+    assert!(served.is_alive());
+}
+
+#[test]
+fn a_command_that_met_a_kernel_that_hangs_is_run_without_it() {
+    let world = World::governed();
+    let served = world.serve();
+    served.signal(Signal::STOP);
+    let ran = world.quiet(&["exec", "--", "echo", "on"]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "on\n"),
+        "{ran:?}"
+    );
+    served.signal(Signal::CONT);
+    assert_eq!(world.quiet(&["kernel", "status"]).code, Some(0));
+}
+
+/// Neither sandboxes it held ready, nor what bears them.
+#[test]
+fn a_killed_one_leaves_no_process() {
+    let world = World::governed();
+    let served = world.serve();
+    for _ in 0..3 {
+        assert_eq!(world.quiet(&["exec", "--", "true"]).code, Some(0));
+    }
+    let own = served.pid.to_string();
+    let of_it = || -> Vec<String> {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        pids.filter(|pid| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+            let status = status.unwrap_or_default();
+            let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+            parent.is_some_and(|parent| parent.trim() == own)
+        })
+        .collect()
+    };
+    let children = of_it();
+    assert!(!children.is_empty(), "a sandbox is held ready");
+    served.signal(Signal::KILL);
+    served.wait_for_end();
+    for child in children {
+        let process = std::path::Path::new("/proc").join(child);
+        wait_until("its children are gone", || !process.exists());
+    }
 }
 
 #[test]

@@ -269,10 +269,10 @@ impl Served {
 
     /// Ends it and waits until it has.
     pub(crate) fn end(&mut self) {
+        self.stopper.stop();
         if self.running.is_some() {
             self.wait();
         }
-        self.stopper.stop();
         self.join();
     }
 

@@ -3,14 +3,32 @@
 //! A sandbox takes longer to be made than anything else on the way to a command's first instruction,
 //! and little of it depends on what was asked. So it is begun first, and the line, the policy and the
 //! log are read beside it. Nothing runs in it before the attempt is recorded; where it turns out not
-//! to be wanted, it is gone with this process.
+//! to be wanted, it is gone with this process. Where a kernel runs that may take the command, it is
+//! said hello to instead, and greets while the line is read.
 
 use super::super::{doctor, open};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::place::{Place, variable};
-use airlock_kernel::{Sandboxes, Workspace, WorkspaceError};
+use airlock_core::WorkspaceId;
+use airlock_kernel::{Front, Sandboxes, Workspace, WorkspaceError};
+use airlock_service::{Hailed, Remote, Settings};
 use std::ffi::OsString;
+
+/// What is begun of a command.
+pub(crate) enum Begun {
+    /// The kernel that runs may take it.
+    There(Hail),
+    /// None runs: it is this process's.
+    Here(Ahead),
+}
+
+/// A workspace with a kernel that was said hello to.
+pub(crate) struct Hail {
+    pub(super) place: Place,
+    workspace: WorkspaceId,
+    hailed: Hailed,
+}
 
 /// A workspace without a running kernel, and a sandbox in the making for it.
 pub(crate) struct Ahead {
@@ -19,21 +37,49 @@ pub(crate) struct Ahead {
     pub(in super::super) sandboxes: Sandboxes,
 }
 
-impl Ahead {
-    /// Begins, if `line` is plainly an `airlock exec` in the workspace one stands in, and no kernel
-    /// runs there that would take it. Anything else is left to whoever reads the whole line.
-    pub(crate) fn begin(line: &[OsString]) -> Option<Self> {
+impl Begun {
+    /// Begins, if `line` is plainly an `airlock exec` in the workspace one stands in. Anything else is
+    /// left to whoever reads the whole line.
+    pub(crate) fn of(line: &[OsString]) -> Option<Self> {
         if !is_plain(line) || variable("AIRLOCK_WORKSPACE").is_some() {
             return None;
         }
         let place = Place::find(None).ok()?;
-        let state = Workspace::state_path(&place.workspace, &place.state_home).ok()?;
-        if airlock_service::running(&state).is_some() {
-            return None;
+        match Hail::to(place).ok()? {
+            Ok(hail) => Some(Self::There(hail)),
+            Err(place) => Ahead::at(place).ok().map(Self::Here),
         }
-        Self::at(place).ok()
+    }
+}
+
+impl Hail {
+    /// Says hello in the workspace the whole line names, if a kernel runs there.
+    pub(super) fn find(global: &Global) -> Result<Option<Self>, Failure> {
+        let place = Place::find(global.workspace.as_deref())?;
+        Ok(Self::to(place)?.ok())
     }
 
+    /// Gives the place back where none runs.
+    fn to(place: Place) -> Result<Result<Self, Place>, Failure> {
+        let (state, workspace) = open::state(&place)?;
+        Ok(match Remote::hail(&state, Front::Cli) {
+            Some(hailed) => Ok(Self {
+                place,
+                workspace,
+                hailed,
+            }),
+            None => Err(place),
+        })
+    }
+
+    /// The kernel, if it is as one of this command's own would be, and where the command stands.
+    pub(super) fn found(self, settings: &Settings) -> Option<(Remote, Place)> {
+        let remote = self.hailed.found(&self.workspace, settings)?;
+        Some((remote, self.place))
+    }
+}
+
+impl Ahead {
     /// Begins in the workspace the whole line names.
     pub(super) fn here(global: &Global) -> Result<Self, Failure> {
         let place = Place::find(global.workspace.as_deref())?;

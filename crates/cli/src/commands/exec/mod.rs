@@ -8,7 +8,7 @@ mod report;
 mod running;
 mod sinks;
 
-pub(crate) use ahead::Ahead;
+pub(crate) use ahead::{Ahead, Begun};
 
 use super::{open, outcome};
 use crate::args::{ExecArgs, Global};
@@ -17,6 +17,7 @@ use crate::output::Output;
 use crate::place::current_directory;
 use crate::review;
 use crate::terminal::{Level, Raw, Watch, size};
+use ahead::Hail;
 use airlock_kernel::{Attached, Call, Front, Kernel, Outcome};
 use airlock_sandbox::launch::{Stdin, TerminalSize};
 use serde_json::{Map, Value, json};
@@ -39,10 +40,10 @@ const STDERR: usize = 256 * 1024;
 pub(super) fn run(
     global: &Global,
     args: &ExecArgs,
-    ahead: Option<Ahead>,
+    begun: Option<Begun>,
     output: &mut Output,
 ) -> Ending {
-    execute(global, args, ahead, output).map_err(|failure| {
+    execute(global, args, begun, output).map_err(|failure| {
         let code = match failure.kind {
             Kind::Denied => DENIED,
             Kind::NeedsReview => NEEDS_REVIEW,
@@ -53,14 +54,19 @@ pub(super) fn run(
     })
 }
 
-fn execute(global: &Global, args: &ExecArgs, ahead: Option<Ahead>, output: &mut Output) -> Ending {
+fn execute(global: &Global, args: &ExecArgs, begun: Option<Begun>, output: &mut Output) -> Ending {
     if args.tty && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(Failure::new(Kind::Usage, "`--tty` needs a terminal")
             .why("stdin or stdout is none")
             .fix("leave `--tty` out"));
     }
-    if ahead.is_none()
-        && let Some(exit) = running::execute(global, args, output)?
+    let (hail, ahead) = match begun {
+        Some(Begun::There(hail)) => (Some(hail), None),
+        Some(Begun::Here(ahead)) => (None, Some(ahead)),
+        None => (Hail::find(global)?, None),
+    };
+    if let Some(hail) = hail
+        && let Some(exit) = running::execute(global, args, hail, output)?
     {
         return Ok(exit);
     }

@@ -53,13 +53,13 @@ pub(super) fn notes(ran: &Ran, args: &ExecArgs, output: &mut Output) {
 
 fn unstarted(why: NotStarted, program: &str) -> (String, &'static str) {
     match why {
-        // The system says the same of a program and of what it wants to be run by.
-        NotStarted::NotFound if program.contains('/') => (
-            format!("`{program}`, or the interpreter it names, is not in the sandbox"),
-            "only system directories, toolchains and the workspace are seen inside; --allow-read PATH shows more",
-        ),
         NotStarted::NotFound => (
-            format!("there is no `{program}` in the sandbox"),
+            // The system says the same of a program and of what it wants to be run by.
+            if program.contains('/') {
+                format!("`{program}`, or the interpreter it names, is not in the sandbox")
+            } else {
+                format!("there is no `{program}` in the sandbox")
+            },
             "only system directories, toolchains and the workspace are seen inside; --allow-read PATH shows more",
         ),
         NotStarted::NotExecutable => (

@@ -2,13 +2,13 @@
 //! passes the same filters on its way as that of a command this process runs itself.
 
 use super::super::{open, outcome};
+use super::ahead::Hail;
 use super::{Session, Target, arguments, report};
 use crate::args::{ExecArgs, Global};
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
-use crate::place::Place;
 use crate::terminal::{Raw, Watch, size};
-use airlock_kernel::{Front, Outcome};
+use airlock_kernel::Outcome;
 use airlock_sandbox::launch::Stdin;
 use airlock_service::{CallResult, Ends, Remote, Standing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,16 +18,18 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs it there; none if no kernel runs that would run it as this command would, or if a person has
-/// to be asked first, which needs this process.
+/// Runs it there; none if that is no kernel that would run it as this command would, or if a person
+/// has to be asked first, which needs this process.
 pub(super) fn execute(
     global: &Global,
     args: &ExecArgs,
+    hail: Hail,
     output: &mut Output,
 ) -> Result<Option<u8>, Failure> {
-    let place = Place::find(global.workspace.as_deref())?;
-    let config = open::configuration(global, &place)?;
-    let Some(mut remote) = open::running(&place, &config, Front::Cli) else {
+    let config = open::configuration(global, &hail.place)?;
+    let settings = open::settings(&hail.place, &config);
+    let found = settings.ok().and_then(|settings| hail.found(&settings));
+    let Some((mut remote, place)) = found else {
         return Ok(None);
     };
     let (Some(person), Some(root)) = (place.person(), remote.root().map(str::to_owned)) else {

@@ -67,6 +67,14 @@ pub(crate) fn at_terminal(world: &World, words: &str, typed: Typed<'_>) -> Ran {
     }
 }
 
+/// Whether an answer is waited for. What is shown of a change is cut anywhere on its way here, also behind
+/// a colon.
+fn is_question(shown: &str) -> bool {
+    let line = shown.rsplit('\n').next().unwrap_or_default();
+    let asks = !line.starts_with(['-', '+']) && line.ends_with(": ");
+    asks || line.ends_with("[y/N] ")
+}
+
 /// Runs `airlock WORDS` on a terminal and types one of `lines` for each question, in turn.
 pub(crate) fn answering(world: &World, words: &str, lines: &[&str]) -> Ran {
     let line = format!("{} {words}", super::binary());
@@ -88,7 +96,7 @@ pub(crate) fn answering(world: &World, words: &str, lines: &[&str]) -> Ran {
     let mut lines = lines.iter();
     while let Ok(piece) = pieces.recv_timeout(Duration::from_mins(1)) {
         shown.push_str(&String::from_utf8_lossy(&piece));
-        let question = shown.ends_with("[y/N] ") || shown.ends_with(": ");
+        let question = is_question(&shown);
         if question && shown.len() > asked {
             asked = shown.len();
             match lines.next() {

@@ -12,6 +12,7 @@ mod failure;
 mod machine;
 mod measure;
 mod options;
+mod programs;
 mod report;
 mod table;
 

@@ -15,15 +15,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     {
         return set_up_peers();
     }
-    // Some groups measure the program itself, which lies beside the bench.
-    run_command(&mut cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "airlock-cli",
-        "--package",
-        "airlock-wasm-worker",
-    ]))?;
+    if measures_programs(arguments) {
+        run_command(&mut cargo(&[
+            "build",
+            "--profile",
+            "dist",
+            "--package",
+            "airlock-cli",
+            "--package",
+            "airlock-wasm-worker",
+        ]))?;
+    }
     let mut command = cargo(&[
         "run",
         "--release",
@@ -34,6 +36,35 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         "--",
     ]);
     run_command(command.args(arguments))
+}
+
+/// Groups that measure no whole program, so that none is built for them.
+const WITHOUT_PROGRAMS: &[&str] = &[
+    "token",
+    "decision",
+    "capability",
+    "append",
+    "durable",
+    "verify",
+    "read",
+    "search",
+    "exec",
+    "grpc",
+    "sanitise",
+    "stage",
+];
+
+/// Whether programs are measured as they are handed out, which takes long to build.
+fn measures_programs(arguments: &[String]) -> bool {
+    let mut only = arguments
+        .windows(2)
+        .filter(|pair| pair.first().is_some_and(|word| word == "--only"))
+        .filter_map(|pair| pair.last())
+        .peekable();
+    let looks = ["--list", "--help", "-h"];
+    let looks = |word: &String| looks.contains(&word.as_str());
+    let measured = only.peek().is_none() || only.any(|group| !WITHOUT_PROGRAMS.contains(&&**group));
+    measured && !arguments.iter().any(looks)
 }
 
 /// Installs the peers that need no root into the target directory, where the bench looks for them.
@@ -58,6 +89,29 @@ fn peers() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_programs_are_built_for_what_measures_them_alone() {
+        let measures = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            measures_programs(&words)
+        };
+        for line in [
+            "",
+            "--strict",
+            "--only sandbox",
+            "--only token --only wire --quick",
+        ] {
+            assert!(measures(line), "{line}");
+        }
+        for line in [
+            "--list",
+            "--only decision --quick",
+            "--only token --only exec",
+        ] {
+            assert!(!measures(line), "{line}");
+        }
+    }
 
     #[test]
     fn a_peer_is_installed_in_the_version_that_is_written_down() {

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::measure;
 use crate::options::Options;
+use crate::programs;
 use crate::table::Row;
 use airlock_core::{ByteSize, Digest};
 use airlock_plugin::{
@@ -119,12 +120,11 @@ impl Raw {
 fn boxed(options: &Options, module: &[u8]) -> Result<Vec<Row>, Failure> {
     const CALL: &str = "Wasm: a whole call to a boxed worker, p50";
     const START: &str = "Wasm: start of a boxed plugin, code cached, p50";
-    let program = std::env::current_exe()?.with_file_name("airlock-wasm");
+    let program = programs::handed_out("airlock-wasm")?;
     if !program.is_file() {
-        let why = "not built: cargo build --release";
         return Ok(vec![
-            Row::missing(CALL, "", why),
-            Row::missing(START, "", why),
+            Row::missing(CALL, "", programs::NOT_BUILT),
+            Row::missing(START, "", programs::NOT_BUILT),
         ]);
     }
     let home = tempfile::tempdir()?;

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 pub(super) const WRITERS: usize = 32;
 pub(super) const WANTED: f64 = 10.0;
-/// A disk whose sync takes less leaves nothing to share: two processors are busy that long with putting
-/// ten callers to sleep and waking them. What is wanted there is a part of what sharing alone gets.
+/// Where a sync takes less, putting callers to sleep and waking them is most of what there is time for at
+/// ten times its rate, whatever is written: the row of sharing alone shows it. A part of that is wanted there.
 const QUICK: Duration = Duration::from_micros(500);
 const WANTED_OF_SHARING: f64 = 0.5;
 

@@ -4,6 +4,7 @@ use super::config;
 use crate::failure::Failure;
 use crate::measure;
 use crate::options::Options;
+use crate::programs;
 use crate::table::Row;
 use airlock_kernel::{DEFAULT_OUTPUT_BYTES, Kernel};
 use std::hint::black_box;
@@ -18,14 +19,13 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     Ok(vec![version(times)?, ready(times)?])
 }
 
-/// The program beside this one: built in the same profile, if it was built at all.
+/// The whole program.
 fn version(times: usize) -> Result<Row, Failure> {
     const WHAT: &str = "start of `airlock --version`, p50";
     const WANTED: &str = "under 10 ms";
-    let program = std::env::current_exe()?.with_file_name("airlock");
+    let program = programs::handed_out("airlock")?;
     if !program.is_file() {
-        let why = "not built: cargo build --release --package airlock-cli";
-        return Ok(Row::missing(WHAT, WANTED, why));
+        return Ok(Row::missing(WHAT, WANTED, programs::NOT_BUILT));
     }
     spawn(&program, &["--version"])?;
     let ours = measure::each(times, || drop(black_box(spawn(&program, &["--version"]))));

@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::measure::{self, Rounds};
 use crate::options::Options;
+use crate::programs;
 use crate::table::Row;
 use airlock_wire::{Client, Hello};
 use serde_json::{Value, json};
@@ -29,16 +30,15 @@ const AGAIN: &str = "a kernel killed amid calls until the next answers, p50";
 const IDLE: &str = "resident memory of an idle kernel";
 
 pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
-    let program = std::env::current_exe()?.with_file_name("airlock");
+    let program = programs::handed_out("airlock")?;
     if !program.is_file() {
-        let why = "not built: cargo build --release --package airlock-cli";
         let wanted = [
             (READ, "under 150 us more"),
             (START, "under 50 ms"),
             (AGAIN, "under 1 s"),
             (IDLE, "under 30 MiB"),
         ];
-        let missing = wanted.map(|(what, wanted)| Row::missing(what, wanted, why));
+        let missing = wanted.map(|(what, wanted)| Row::missing(what, wanted, programs::NOT_BUILT));
         return Ok(missing.into());
     }
     let place = Place::new(program)?;

@@ -12,6 +12,7 @@ use super::plugin_grpc;
 use crate::failure::Failure;
 use crate::measure::{self, Samples};
 use crate::options::Options;
+use crate::programs;
 use crate::table::Row;
 use load::Load;
 use plugin::Host;
@@ -20,12 +21,12 @@ const RATE: f64 = 1_000.0;
 const WANTED: &str = "none lost, none doubled, over 1,000 calls/s";
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
-    let program = std::env::current_exe()?.with_file_name("airlock");
+    let program = programs::handed_out("airlock")?;
     let mut rows = Vec::new();
     for host in Host::ALL {
         let what = host.what();
         let missing = if !program.is_file() {
-            Some("not built: cargo build --release --package airlock-cli")
+            Some(programs::NOT_BUILT)
         } else if host == Host::Grpc && !plugin_grpc::is_possible() {
             Some("go-plugin is not here: cargo xtask setup")
         } else {

@@ -6,6 +6,7 @@ use super::person::plain_command;
 use super::place::{DENIED, Place, run};
 use crate::failure::Failure;
 use crate::measure::{self, Samples, median_ratio};
+use crate::programs;
 use crate::table::Row;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -98,7 +99,7 @@ fn airlock(home: &Path, workspace: &str, words: &[&str]) -> Result<Command, Fail
     let workspace = home.join(workspace);
     std::fs::create_dir_all(&workspace)?;
     std::fs::write(workspace.join("README.md"), "# A workspace\n")?;
-    let program = std::env::current_exe()?.with_file_name("airlock");
+    let program = programs::handed_out("airlock")?;
     let mut command = plain_command(program, home);
     command.args(words).current_dir(workspace);
     Ok(command)

@@ -14,6 +14,7 @@ pub(super) use place::{DENIED, Place, run as run_inside};
 use crate::failure::Failure;
 use crate::machine;
 use crate::options::Options;
+use crate::programs;
 use crate::table::Row;
 use cold::Times;
 use docker::Engine;
@@ -25,6 +26,10 @@ use std::path::{Path, PathBuf};
 const NO_ENGINE: &str = "no engine: ";
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
+    if !programs::handed_out("airlock")?.is_file() {
+        let what = "sandboxes cold, warm and in memory";
+        return Ok(vec![Row::missing(what, "as above", programs::NOT_BUILT)]);
+    }
     let hall = Hall::new()?;
     let peers = peers_directory()?;
     let engine = Engine::start(hall.path());

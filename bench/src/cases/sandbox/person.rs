@@ -4,6 +4,7 @@
 //! to the person: making a process costs more the more memory its parent has.
 
 use crate::failure::Failure;
+use crate::programs;
 use crate::table::Row;
 use std::ffi::OsStr;
 use std::fmt;
@@ -82,6 +83,11 @@ fn caller_of_sudo() -> u32 {
     user.filter(|user| *user != 0).unwrap_or(SOMEBODY)
 }
 
+/// Where this program lies below a hall.
+fn worker_below(hall: &Path) -> PathBuf {
+    hall.join("bench/airlock-bench")
+}
+
 /// A temporary directory every person can enter, with copies of the programs they start: the
 /// repository may lie where only its owner can look.
 pub(crate) struct Hall {
@@ -93,12 +99,17 @@ impl Hall {
         let directory = tempfile::Builder::new()
             .prefix("airlock-bench-")
             .tempdir()?;
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
-        let bench = std::env::current_exe()?;
-        for program in ["airlock", "airlock-bench"] {
-            let built = bench.with_file_name(program);
-            if built.is_file() {
-                fs::copy(built, directory.path().join(program))?;
+        let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
+        open(directory.path())?;
+        let whole = programs::below(directory.path()).join("airlock");
+        for (built, copy) in [
+            (std::env::current_exe()?, worker_below(directory.path())),
+            (programs::handed_out("airlock")?, whole),
+        ] {
+            if let (true, Some(place)) = (built.is_file(), copy.parent()) {
+                fs::create_dir_all(place)?;
+                open(place)?;
+                fs::copy(&built, &copy)?;
             }
         }
         Ok(Self { directory })
@@ -116,7 +127,7 @@ impl Hall {
         arguments: &[&OsStr],
     ) -> Result<Command, Failure> {
         let home = person.directory(self.path())?;
-        let mut worker = plain_command(self.path().join("airlock-bench"), &home);
+        let mut worker = plain_command(worker_below(self.path()), &home);
         worker.arg("--worker").arg(task).arg(&home);
         worker.args(arguments);
         if let Some(user) = person.other() {

@@ -25,6 +25,8 @@ fn main() -> io::Result<()> {
         tell("rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
     if let (Some(place), Some(unwinder)) = (variable("OUT_DIR"), unwinder()) {
+        // Another compiler may keep it elsewhere.
+        tell(&format!("rerun-if-changed={}", unwinder.display()));
         // Found before the library that has this name.
         let script = format!("INPUT({})\n", unwinder.display());
         fs::write(Path::new(&place).join("libgcc_s.so"), script)?;

@@ -83,14 +83,14 @@ impl Keeper {
         if !self.is_behind() {
             return;
         }
+        // One that panicked is replaced: what it was at is still there.
+        if self.thread.as_ref().is_some_and(Thread::has_ended) {
+            self.close();
+        }
         if self.thread.is_none() && self.lasts {
             self.thread = start(Arc::clone(&self.shared));
         }
-        match self
-            .thread
-            .as_ref()
-            .map(|thread| thread.nudges.try_send(()))
-        {
+        match self.thread.as_ref().map(Thread::nudge) {
             Some(Ok(()) | Err(TrySendError::Full(()))) => {}
             // One that failed stays to be tried again.
             Some(Err(TrySendError::Disconnected(()))) | None => drop(self.publish()),
@@ -104,6 +104,22 @@ impl Keeper {
             // If it panicked, what it was at is still there, and tried again by whoever closes the writer.
             let _ = handle.join();
         }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Thread {
+    fn has_ended(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    fn nudge(&self) -> Result<(), TrySendError<()>> {
+        self.nudges.try_send(())
     }
 }
 

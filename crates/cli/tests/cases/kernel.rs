@@ -299,7 +299,9 @@ fn a_command_that_met_a_kernel_that_hangs_is_run_without_it() {
         "{ran:?}"
     );
     served.signal(Signal::CONT);
-    assert_eq!(world.quiet(&["kernel", "status"]).code, Some(0));
+    wait_until("it goes on", || {
+        world.quiet(&["kernel", "status"]).code == Some(0)
+    });
 }
 
 /// Neither sandboxes it held ready, nor what bears them.

@@ -5,7 +5,8 @@
 //! command. So it makes one copy early, which does nothing but make others of itself.
 //!
 //! Guarantee: a child is that of the process the nursery belongs to, as if that had made it itself, and
-//! knows nothing that this one learned after the nursery was made.
+//! knows nothing that this one learned after the nursery was made. One that fails to answer is given up
+//! for good, and ended; its maker then makes copies of itself again.
 
 use super::control::Channel;
 use super::limits::own_arguments;
@@ -16,27 +17,46 @@ use super::wire::{Notice, Order};
 use crate::launch::StartError;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a birth may take until it is given up.
+/// How long a birth may take until the nursery is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one that is given up may take to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A process that makes those in which sandboxes begin. Dropped, it is gone; they are not.
 #[derive(Debug)]
 pub struct Nursery {
-    line: Mutex<Line>,
+    /// None once it failed: whoever wants a child then makes it.
+    line: Mutex<Option<Line>>,
     patience: Duration,
-    // Dropped after the socket, and waited for.
-    _process: Init,
 }
 
+/// To one that has answered every order so far.
 #[derive(Debug)]
 struct Line {
     channel: Channel,
-    /// Of the last order.
-    number: u32,
+    process: Init,
+}
+
+/// Why there is no child.
+#[derive(Debug)]
+enum Unborn {
+    /// It was told, and the next one may be made.
+    Told(io::Error),
+    /// The nursery is of no more use.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Unborn {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Nursery {
@@ -52,13 +72,13 @@ impl Nursery {
         };
         let process = sys::clone_process(0, || start.nurse())
             .map_err(|source| failed("make a nursery", source))?;
+        let line = Line {
+            channel: Channel::new(ours),
+            process: Init(process),
+        };
         Ok(Self {
-            line: Mutex::new(Line {
-                channel: Channel::new(ours),
-                number: 0,
-            }),
+            line: Mutex::new(Some(line)),
             patience: PATIENCE,
-            _process: Init(process),
         })
     }
 
@@ -67,39 +87,79 @@ impl Nursery {
         prepared(Some(self))
     }
 
-    /// Makes a child with `namespaces` of its own that has the socket `theirs`.
+    /// Makes a child with `namespaces` of its own that has the socket `theirs`. After a failure somebody
+    /// else may have that socket, too.
     pub(super) fn bear(&self, namespaces: i32, theirs: &OwnedFd) -> io::Result<ClonedChild> {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        line.number = line.number.wrapping_add(1);
-        let wanted = line.number;
-        let order = Order::Bear {
-            number: wanted,
-            namespaces,
-        };
-        line.channel.send(order, &[theirs.as_fd()])?;
-        loop {
-            if !line.channel.wait(self.patience)? {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            match line.channel.receive()? {
-                Some((Notice::Born { number, pid }, descriptors)) => {
-                    let pidfd = descriptors.into_iter().next();
-                    let pidfd = pidfd.ok_or(io::ErrorKind::InvalidData)?;
-                    let child = ClonedChild { pid, pidfd };
-                    if number == wanted {
-                        return Ok(child);
-                    }
-                    // That of an order that was given up.
-                    drop(Init(child));
+        let mut place = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = place.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        match line.bear(namespaces, theirs, self.patience) {
+            Ok(child) => Ok(child),
+            Err(Unborn::Told(error)) => Err(error),
+            Err(Unborn::Failed(error)) => {
+                // An answer that comes late would be taken for that of the next order.
+                if let Some(line) = place.take() {
+                    line.end();
                 }
-                Some((Notice::Unborn { number, errno }, _)) if number == wanted => {
-                    return Err(io::Error::from_raw_os_error(errno));
-                }
-                Some((Notice::Unborn { .. }, _)) => {}
-                _ => return Err(io::ErrorKind::BrokenPipe.into()),
+                Err(error)
             }
         }
     }
+}
+
+impl Line {
+    fn bear(
+        &self,
+        namespaces: i32,
+        theirs: &OwnedFd,
+        patience: Duration,
+    ) -> Result<ClonedChild, Unborn> {
+        let order = Order::Bear { namespaces };
+        self.channel.send(order, &[theirs.as_fd()])?;
+        if !self.channel.wait(patience)? {
+            return Err(Unborn::Failed(io::ErrorKind::TimedOut.into()));
+        }
+        match self.channel.receive()? {
+            Some((Notice::Born { pid }, descriptors)) => {
+                born(pid, descriptors).map_err(Unborn::Told)
+            }
+            Some((Notice::Unborn { errno }, _)) => {
+                Err(Unborn::Told(io::Error::from_raw_os_error(errno)))
+            }
+            _ => Err(Unborn::Failed(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Ends it, and what it bore that nobody waits for any more.
+    fn end(self) {
+        let Self { channel, process } = self;
+        // One that can still say what it is at does so before it goes.
+        let _told = shutdown(channel.as_fd(), Shutdown::Write);
+        process.wait(GRACE);
+        drop(process);
+        while let Ok(true) = channel.wait(Duration::ZERO) {
+            match channel.receive() {
+                Ok(Some((Notice::Born { pid }, descriptors))) => {
+                    drop(born(pid, descriptors).map(Init));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The child `pid` of this process. One whose descriptor did not come along, for want of room for it on
+/// either side, is ended.
+fn born(pid: i32, descriptors: Vec<OwnedFd>) -> io::Result<ClonedChild> {
+    if let Some(pidfd) = descriptors.into_iter().next() {
+        return Ok(ClonedChild { pid, pidfd });
+    }
+    // Until it is waited for, its number is nobody else's.
+    if let Some(pid) = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw) {
+        let _killed = kill_process(pid, Signal::KILL);
+        let _reaped = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+    }
+    Err(Errno::MFILE.into())
 }
 
 /// The null device.

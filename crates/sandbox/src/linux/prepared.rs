@@ -242,11 +242,16 @@ fn give_birth(
     identity: Identity,
     nursery: Option<&Nursery>,
 ) -> Result<(Channel, Init), StartError> {
-    let (ours, theirs) = sockets()?;
-    // What a nursery cannot, this process may; and it can say why not.
-    if let Some(Ok(child)) = nursery.map(|nursery| nursery.bear(namespaces(identity), &theirs)) {
-        return Ok((Channel::new(ours), Init(child)));
+    let namespaces = namespaces(identity);
+    if let Some(nursery) = nursery {
+        let (ours, theirs) = sockets()?;
+        if let Ok(child) = nursery.bear(namespaces, &theirs) {
+            return Ok((Channel::new(ours), Init(child)));
+        }
+        // What a nursery cannot, this process may; and it can say why not. A child that the nursery made all
+        // the same has the other end of these sockets, and ends with them.
     }
+    let (ours, theirs) = sockets()?;
     let null = null()?;
     let arguments = own_arguments().map_err(|source| failed("find its own arguments", source))?;
     let start = sys::Start {
@@ -254,7 +259,7 @@ fn give_birth(
         null: null.as_raw_fd(),
         arguments,
     };
-    let child = sys::clone_process(namespaces(identity), || start.run())
+    let child = sys::clone_process(namespaces, || start.run())
         .map_err(|source| failed("make namespaces", source))?;
     Ok((Channel::new(ours), Init(child)))
 }

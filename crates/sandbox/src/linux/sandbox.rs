@@ -172,7 +172,7 @@ impl Init {
     }
 
     /// Waits until it is gone, and all with it, but not for longer than `patience`.
-    fn wait(&self, patience: Duration) {
+    pub(super) fn wait(&self, patience: Duration) {
         // What cannot be waited for here is waited for when it is reaped.
         let _gone = is_ready(self.0.pidfd.as_fd(), patience);
     }

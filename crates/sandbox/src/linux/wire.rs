@@ -1,4 +1,4 @@
-//! What the supervisor and the sandbox's init tell each other.
+//! What the supervisor and the sandbox's init tell each other, and the supervisor and its nursery.
 //!
 //! Fixed messages of 12 bytes on a socket that keeps their boundaries; descriptors travel beside
 //! them. Nothing here allocates: init runs on a copy of a process that may have had other threads,
@@ -32,8 +32,6 @@ pub(super) enum Order {
     Beside(u32),
     /// To a nursery: make a child whose socket comes with it.
     Bear {
-        /// What the answer is told by.
-        number: u32,
         /// The namespaces it gets of its own.
         namespaces: i32,
     },
@@ -86,17 +84,13 @@ pub(super) enum Notice {
         /// As `wait` gives it.
         status: i32,
     },
-    /// From a nursery: there is a child. The descriptor that means it comes with it.
+    /// From a nursery: there is a child. The descriptor that means it comes with it, where there is room.
     Born {
-        /// The order's.
-        number: u32,
-        /// The child's.
+        /// The child's number.
         pid: i32,
     },
     /// From a nursery: there is none.
     Unborn {
-        /// The order's.
-        number: u32,
         /// The system's error number.
         errno: i32,
     },
@@ -144,7 +138,7 @@ impl Order {
             Self::Maps => message(5, 0, 0),
             Self::Beside(number) => message(6, number, 0),
             Self::Kill(number) => message(7, number, 0),
-            Self::Bear { number, namespaces } => message(8, number, namespaces.cast_unsigned()),
+            Self::Bear { namespaces } => message(8, namespaces.cast_unsigned(), 0),
         }
     }
 
@@ -159,8 +153,7 @@ impl Order {
             (5, 0, 0) => Some(Self::Maps),
             (6, number, 0) => Some(Self::Beside(number)),
             (7, number, 0) => Some(Self::Kill(number)),
-            (8, number, namespaces) => Some(Self::Bear {
-                number,
+            (8, namespaces, 0) => Some(Self::Bear {
                 namespaces: namespaces.cast_signed(),
             }),
             _ => None,
@@ -179,8 +172,8 @@ impl Notice {
             Self::BesideEnded { number, status } => message(6, number, status.cast_unsigned()),
             Self::Killed { number } => message(7, number, 0),
             Self::Picked { read_only } => message(8, u32::from(read_only), 0),
-            Self::Born { number, pid } => message(9, number, pid.cast_unsigned()),
-            Self::Unborn { number, errno } => message(10, number, errno.cast_unsigned()),
+            Self::Born { pid } => message(9, pid.cast_unsigned(), 0),
+            Self::Unborn { errno } => message(10, errno.cast_unsigned(), 0),
         }
     }
 
@@ -212,12 +205,10 @@ impl Notice {
             (8, read_only @ (0 | 1), 0) => Some(Self::Picked {
                 read_only: read_only == 1,
             }),
-            (9, number, pid) => Some(Self::Born {
-                number,
+            (9, pid, 0) => Some(Self::Born {
                 pid: pid.cast_signed(),
             }),
-            (10, number, errno) => Some(Self::Unborn {
-                number,
+            (10, errno, 0) => Some(Self::Unborn {
                 errno: errno.cast_signed(),
             }),
             _ => None,
@@ -240,10 +231,7 @@ mod tests {
             Order::Signal(15),
             Order::Beside(7),
             Order::Kill(7),
-            Order::Bear {
-                number: 7,
-                namespaces: -1,
-            },
+            Order::Bear { namespaces: -1 },
         ] {
             assert_eq!(Order::decode(order.encode()), Some(order));
         }
@@ -264,11 +252,8 @@ mod tests {
             Notice::Killed { number: 7 },
             Notice::Picked { read_only: true },
             Notice::Picked { read_only: false },
-            Notice::Born { number: 7, pid: 1 },
-            Notice::Unborn {
-                number: 7,
-                errno: 28,
-            },
+            Notice::Born { pid: 7 },
+            Notice::Unborn { errno: 28 },
         ];
         for notice in not_started.into_iter().chain(others) {
             assert_eq!(Notice::decode(notice.encode()), Some(notice));

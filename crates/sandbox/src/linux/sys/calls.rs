@@ -350,11 +350,23 @@ pub(crate) fn confine_process(program: &[Instruction]) -> io::Result<()> {
 
 /// Blocks all signals, and gives each its usual meaning again: Rust programs ignore one, and who
 /// starts a program in the background of a script makes it ignore others.
+///
+/// Asked of the system itself: the C library locks for one of them, and keeps two for itself.
 pub(super) fn forget_signals() {
+    // The usual action, which is 0, without flags, a way back or a set of signals to block.
+    let usual = [0_u64; 4];
     for number in 1..=LAST_SIGNAL {
-        // SAFETY: sets the action of a signal to the usual one; nothing of ours is called. The few
-        // that have no other are refused.
-        unsafe { libc::signal(number, libc::SIG_DFL) };
+        // SAFETY: an action is four words, or less, which outlive the call; nothing is written back. The
+        // usual action calls nothing of ours. Signals that have no other are refused.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                number,
+                usual.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            )
+        };
     }
     mask(libc::SIG_BLOCK);
 }

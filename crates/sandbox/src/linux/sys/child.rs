@@ -118,18 +118,23 @@ pub(super) fn tell(control: BorrowedFd<'_>, notice: Notice) {
 
 /// Tells the supervisor something and hands it descriptors.
 pub(super) fn tell_with(control: BorrowedFd<'_>, notice: Notice, descriptors: &[BorrowedFd<'_>]) {
+    let _told = try_tell_with(control, notice, descriptors);
+}
+
+/// The same, and says whether they could be handed over.
+pub(super) fn try_tell_with(
+    control: BorrowedFd<'_>,
+    notice: Notice,
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<()> {
     let bytes = notice.encode();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
     }
-    let _sent = sendmsg(
-        control,
-        &[IoSlice::new(&bytes)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    );
+    let slices = [IoSlice::new(&bytes)];
+    sendmsg(control, &slices, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
 }
 
 /// The next order, with the descriptors that come with it. None when the supervisor is gone.

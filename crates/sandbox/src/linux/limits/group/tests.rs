@@ -143,6 +143,27 @@ fn in_version_2_the_nearest_that_gives_all_controllers_is_taken() {
 }
 
 #[test]
+fn in_version_2_a_leaf_is_stepped_into_with_children_and_with_nobody_else() {
+    let root = tempfile::tempdir().unwrap();
+    fake(root.path(), "memory", "");
+    let leaf = root.path().join(unified::LEAF);
+    fs::create_dir(&leaf).unwrap();
+    fs::write(leaf.join("cgroup.procs"), "").unwrap();
+    let own = std::process::id();
+    let child = Actor::start("idle");
+    for (case, procs, want) in [
+        ("alone", format!("{own}\n"), true),
+        ("with a child", format!("{own}\n{}\n", child.pid()), true),
+        ("with a stranger", format!("{own}\n1\n"), false),
+        ("elsewhere", format!("{}\n", child.pid()), false),
+    ] {
+        fs::write(root.path().join("cgroup.procs"), procs).unwrap();
+        let stepped = unified::step_into_leaf(root.path(), own).unwrap();
+        assert_eq!(stepped, want, "{case}");
+    }
+}
+
+#[test]
 fn in_version_2_nothing_is_taken_that_is_for_threads_or_above_the_mount() {
     let root = tempfile::tempdir().unwrap();
     fake(root.path(), "cpu memory pids", "cpu memory pids");

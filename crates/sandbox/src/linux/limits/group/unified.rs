@@ -7,6 +7,7 @@
 
 use super::files;
 use super::layout::{Controller, Place};
+use crate::linux::limits::Stat;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ pub(super) struct Base {
 const WANTED: [Controller; 3] = [Controller::Memory, Controller::Pids, Controller::Cpu];
 
 /// The leaf a supervisor that is alone in its cgroup steps into.
-const LEAF: &str = "airlock-supervisor";
+pub(super) const LEAF: &str = "airlock-supervisor";
 
 /// The best base there is; reasons where it falls short.
 pub(super) fn base(place: &Place, own_pid: u32) -> (Option<Base>, Vec<String>) {
@@ -110,9 +111,14 @@ fn enable(directory: &Path, own_pid: u32, why_not: &mut Vec<String>) {
     }
 }
 
-/// Moves this process into a leaf, if it is the only one in `directory`.
-fn step_into_leaf(directory: &Path, own_pid: u32) -> io::Result<bool> {
-    if files::pids(&directory.join("cgroup.procs"))? != [own_pid] {
+/// Moves this process into a leaf, if nobody is in `directory` but it and its children, such as sandboxes
+/// that are being made. Those go with it.
+pub(super) fn step_into_leaf(directory: &Path, own_pid: u32) -> io::Result<bool> {
+    let all = files::pids(&directory.join("cgroup.procs"))?;
+    let is_child =
+        |pid: u32| Stat::read(Path::new("/proc"), pid).is_ok_and(|stat| stat.parent == own_pid);
+    let (own, others): (Vec<u32>, Vec<u32>) = all.into_iter().partition(|pid| *pid == own_pid);
+    if own.is_empty() || !others.iter().all(|pid| is_child(*pid)) {
         return Ok(false);
     }
     let leaf = directory.join(LEAF);
@@ -120,7 +126,12 @@ fn step_into_leaf(directory: &Path, own_pid: u32) -> io::Result<bool> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    files::write(&leaf.join("cgroup.procs"), &own_pid.to_string()).map(|()| true)
+    let procs = leaf.join("cgroup.procs");
+    for child in others {
+        // One that ended meanwhile is in nobody's way; one that stays is told by what cannot be turned on.
+        let _moved = files::write(&procs, &child.to_string());
+    }
+    files::write(&procs, &own_pid.to_string()).map(|()| true)
 }
 
 /// The wanted controllers a file names.

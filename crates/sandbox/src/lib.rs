@@ -31,7 +31,7 @@ pub use linux::probe;
 #[cfg(target_os = "linux")]
 pub use linux::{
     Beside, Collected, Control, Nameless, Nursery, Prepared, RegistryError, Sandbox, Trouble,
-    Visits, collect, confine, prepare, stage_owner, start, start_with,
+    Visits, also_denied, collect, confine, prepare, stage_owner, start, start_with,
 };
 pub use outfit::{Outfit, Remembered};
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};

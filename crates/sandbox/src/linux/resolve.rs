@@ -7,11 +7,13 @@
 
 use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
+use super::led::also_denied;
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
 use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
 use crate::plan::{Access, Denial, Extent, HostPath, Plan, Target, View, Workspace};
 use crate::stage::UPPER;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
 use std::io;
@@ -123,7 +125,7 @@ impl Resolved {
         maps: &mut Maps,
     ) -> Result<Self, StartError> {
         let granted = granted(launch, identity, maps)?;
-        let denied = Denied::of(launch);
+        let denied = Denied::of(launch)?;
         Ok(Self {
             granted,
             hidden: denied.hidden,
@@ -256,10 +258,13 @@ struct Denied {
 }
 
 impl Denied {
-    fn of(launch: &Launch) -> Self {
+    fn of(launch: &Launch) -> Result<Self, StartError> {
         let mounts = launch.plan.mounts();
         let mut denied = Self::default();
-        let by_link = by_links(launch);
+        let by_link: BTreeSet<Denial> = by_links(launch)
+            .into_iter()
+            .chain(also_denied(&launch.plan)?)
+            .collect();
         for denial in launch.plan.denials().iter().chain(&by_link) {
             let root = denial.target.root();
             let met = |mount: &HostPath| mount.holds(&root) || root.holds(mount);
@@ -293,7 +298,7 @@ impl Denied {
             !mounts.any(|mount| mount.holds(mask.path()) || mask.path().holds(mount))
         });
         denied.leave_out_covered(&masks.collect::<Vec<_>>());
-        denied
+        Ok(denied)
     }
 
     /// What lies in a hidden directory is hidden with it, and is not there to mount on. So is what is hidden

@@ -70,6 +70,54 @@ fn a_denied_pattern_is_denied_by_every_way_to_it() {
 }
 
 #[test]
+fn what_a_denied_name_leads_to_is_denied_under_every_name() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("tree/real")).unwrap();
+    place.write("tree/real/key", "SECRET");
+    for (target, name) in [
+        ("real/key", "link"),
+        ("link", "second"),
+        ("real", "linked"),
+        ("nowhere", "dangling"),
+        ("..", "up"),
+    ] {
+        symlink(target, place.path("tree").join(name)).unwrap();
+    }
+    let tree = place.path("tree").display().to_string();
+    for denied in ["link", "second", "linked", "linked/key", "linked/**/k*"] {
+        let pattern = format!("{tree}/{denied}");
+        let mut sandboxes = vec![denying(&place, &[&pattern])];
+        if !denied.contains('*') {
+            sandboxes.push(start(place.launch(|plan| plan.deny(&pattern))).unwrap());
+        }
+        for sandbox in &mut sandboxes {
+            for script in [
+                "cat link",
+                "cat second",
+                "cat real/key",
+                "cat linked/key",
+                "mv real r && cat r/key",
+            ] {
+                let ran = run(sandbox, &command(&["sh", "-c", script]));
+                assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{denied}: {script}");
+                assert!(!ran.text().contains("SECRET"), "{denied}: {script}");
+            }
+        }
+    }
+    let mut sandbox = denying(&place, &[&format!("{tree}/dangling")]);
+    let ran = run(&mut sandbox, &command(&["sh", "-c", "echo x > nowhere"]));
+    assert_ne!(ran.ended.outcome, Outcome::Exited(0));
+    assert_eq!(sh(&mut sandbox, "cat real/key"), "SECRET");
+    // Nothing could be run in what is left.
+    let error = start(place.launch(|plan| plan.deny(place.path("tree/up")))).unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains("tree/up") && said.contains("holds the workspace"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_refusal_names_the_path_and_the_denial() {
     let place = Place::new();
     place.write("tree/.env", "SECRET");
@@ -142,6 +190,7 @@ fn a_denial_of_what_every_sandbox_sees_of_the_system_holds() {
         "/lib/os-*",
         "/usr/lib/**/os-release",
         "/l*b/os-release",
+        "/etc/os-release",
     ] {
         let mut sandbox = denying(&place, &[denied]);
         for script in release {

@@ -33,10 +33,12 @@ pub(super) use message::{Screen, exit_code, reason};
 use super::compile::PROC_HIDDEN;
 use super::hold::Hold;
 use super::identity::Identity;
+use super::led::also_denied;
 use super::program::filter_bytes;
 use super::resolve;
 use super::sandbox::filter_for;
 use crate::base::identity_files;
+use crate::generate::SystemEntry;
 use crate::launch::{Launch, LayersKind, NotStarted, StartError};
 use crate::plan::{Access, Class, Denial, Extent, HostPath, Plan};
 use crate::report::{Launcher, Raised, Wall};
@@ -111,6 +113,8 @@ impl Tried {
         let mut uncovered = recipe
             .uncovered()
             .map_err(|source| failed("read the plan", source))?;
+        let by_link = also_denied(&launch.plan)?.into_iter();
+        uncovered.extend(by_link.filter(|denial| is_shown(&denial.target.root(), launch)));
         uncovered.retain(|denial| !left_out(denial, launch));
         // A sandbox that will not be allowed to start need not be tried.
         if uncovered.is_empty() {
@@ -216,6 +220,14 @@ fn left_out(denial: &Denial, launch: &Launch) -> bool {
             .layers
             .as_ref()
             .is_some_and(|layers| layers.without.contains(&words))
+}
+
+/// Whether something of the host is seen at `root`, in it or above it.
+fn is_shown(root: &HostPath, launch: &Launch) -> bool {
+    let met = |place: &HostPath| place.holds(root) || root.holds(place);
+    let mut system = launch.base.system.iter();
+    let of_system = |entry: &SystemEntry| matches!(entry, SystemEntry::Existing(path) if met(path));
+    launch.plan.mounts().into_keys().any(met) || system.any(of_system)
 }
 
 /// Refuses what may not be granted as it is found: a socket, which could be connected to - whoever

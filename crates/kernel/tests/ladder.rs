@@ -14,6 +14,7 @@ use airlock_audit::Stage;
 use airlock_kernel::{Front, Kernel, Ladder, Machine, Rung, Sandboxes};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -137,6 +138,21 @@ fn what_is_denied_is_not_even_in_the_copy() {
     let said = kept.to_string();
     assert!(!said.contains("password"), "{said}");
     assert!(said.contains("No such file"), "{said}");
+}
+
+#[test]
+fn what_a_denied_name_leads_to_is_not_in_the_copy_either() {
+    let place = place();
+    symlink("a.txt", place.path("link.txt")).unwrap();
+    let kernel = open(&place, &told(Some(Rung::Bwrap), nothing()));
+    let arguments = json!({
+        "command": ["sh", "-c", "cat link.txt a.txt; ls"],
+        "deny": ["link.txt"],
+    });
+    let ran = done(submit(&kernel, Front::Cli, "exec.own", arguments)).value;
+    let said = ran["stdout"].as_str().unwrap();
+    assert!(!said.contains("hello") && !said.contains("a.txt"), "{ran}");
+    assert!(said.contains("run.sh"), "{ran}");
 }
 
 #[test]

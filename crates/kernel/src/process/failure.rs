@@ -5,6 +5,8 @@ use airlock_audit::AppendError;
 use airlock_sandbox::launch::{RunError, StartError};
 use airlock_sandbox::plan::Problem;
 use airlock_sandbox::{NotEnforced, PlanError};
+use rustix::io::Errno;
+use std::io;
 
 /// Why a program was not run, or not watched to its end.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +128,34 @@ pub enum ProcessFailure {
     /// The sandbox could not be started or watched.
     #[error("{0}")]
     Sandbox(String),
+    /// The machine can make sandboxes, and had no room for this one.
+    #[error("{what}")]
+    NoRoom {
+        /// What happened.
+        what: String,
+        /// Of what there was too little.
+        lack: Lack,
+    },
+}
+
+/// What a machine can run out of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// Room on a disk.
+    Disk,
+    /// Memory, processes or descriptors.
+    Other,
+}
+
+impl Lack {
+    /// What an error of the system says there is too little of.
+    fn of(error: &io::Error) -> Option<Self> {
+        match Errno::from_io_error(error)? {
+            Errno::NOSPC | Errno::DQUOT => Some(Self::Disk),
+            Errno::NOMEM | Errno::AGAIN | Errno::MFILE | Errno::NFILE => Some(Self::Other),
+            _ => None,
+        }
+    }
 }
 
 /// A check of the execution contract.
@@ -188,7 +218,7 @@ impl ProcessFailure {
             Self::ChangedSince { .. } => "stage_changed",
             Self::Unjudged { .. } => "stage_unjudged",
             Self::Unrecorded(_) => "audit_unavailable",
-            Self::Sandbox(_) => "sandbox_failed",
+            Self::Sandbox(_) | Self::NoRoom { .. } => "sandbox_failed",
         }
     }
 
@@ -246,6 +276,13 @@ impl ProcessFailure {
             Self::Sandbox(_) => {
                 "run it again; if it fails again, `airlock doctor` says what this machine lacks"
             }
+            Self::NoRoom { lack, .. } => match lack {
+                Lack::Disk => {
+                    "make room on the disk that has Airlock's state: `$XDG_STATE_HOME/airlock`, \
+                     or `~/.local/state/airlock`"
+                }
+                Lack::Other => "run it again when fewer programs run",
+            },
             Self::NoMachine | Self::Output(_) => return None,
         };
         Some(fix.to_owned())
@@ -281,7 +318,13 @@ impl From<StartError> for ProcessFailure {
             StartError::NotEnforced(lacking) => Self::NotEnforced(lacking),
             StartError::Plan(error) => error.into(),
             StartError::Unsupported => Self::Unsupported,
-            error @ StartError::Step { .. } => Self::Sandbox(error.to_string()),
+            StartError::Step { ref source, .. } => {
+                let what = error.to_string();
+                match Lack::of(source) {
+                    Some(lack) => Self::NoRoom { what, lack },
+                    None => Self::Sandbox(what),
+                }
+            }
         }
     }
 }
@@ -301,6 +344,30 @@ mod tests {
     use super::*;
     use airlock_sandbox::{Plan, Surroundings, Template};
 
+    fn step(errno: Errno) -> StartError {
+        StartError::Step {
+            step: "write".to_owned(),
+            source: errno.into(),
+        }
+    }
+
+    #[test]
+    fn what_the_machine_ran_out_of_is_no_lack_of_walls() {
+        for (errno, want) in [
+            (Errno::NOSPC, Some(Lack::Disk)),
+            (Errno::MFILE, Some(Lack::Other)),
+            (Errno::PERM, None),
+        ] {
+            let failure = ProcessFailure::from(step(errno));
+            let lack = if let ProcessFailure::NoRoom { lack, .. } = failure {
+                Some(lack)
+            } else {
+                None
+            };
+            assert_eq!(lack, want, "{errno}");
+        }
+    }
+
     #[test]
     fn every_reason_is_told_in_one_line_and_with_a_way_out() {
         let template = Template::find("code-executor").unwrap();
@@ -312,6 +379,11 @@ mod tests {
             (
                 ProcessFailure::from(RunError::Gone),
                 "the sandbox ended unexpectedly: ",
+                1,
+            ),
+            (
+                ProcessFailure::from(step(Errno::NOSPC)),
+                "cannot start a sandbox: ",
                 1,
             ),
         ] {

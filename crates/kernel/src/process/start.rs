@@ -201,7 +201,8 @@ impl Start {
     }
 
     fn bwrap(&self) -> Result<Started, ProcessFailure> {
-        let denials: Vec<Denial> = self.plan().denials().iter().cloned().collect();
+        let mut denials: Vec<Denial> = self.plan().denials().iter().cloned().collect();
+        denials.extend(airlock_sandbox::also_denied(self.plan())?);
         self.with_stage(
             |state, root, name| stages::open_copy(state, root, name, &denials),
             |launch| airlock_sandbox::start_with(Launcher::Bwrap, launch),
@@ -243,6 +244,7 @@ const fn is_of_sandbox(failure: &ProcessFailure) -> bool {
             | ProcessFailure::Unsupported
             | ProcessFailure::NoLauncher { .. }
             | ProcessFailure::Sandbox(_)
+            | ProcessFailure::NoRoom { .. }
     )
 }
 
@@ -252,5 +254,8 @@ fn make_private(directory: &Path) -> Result<(), ProcessFailure> {
         .recursive(true)
         .mode(0o700)
         .create(directory)
-        .map_err(|error| ProcessFailure::Sandbox(format!("cannot note sandboxes: {error}")))
+        .map_err(|source| {
+            let step = "make room for notes of sandboxes".to_owned();
+            StartError::Step { step, source }.into()
+        })
 }

@@ -6,18 +6,16 @@
 //! Not guaranteed: where a link leads that changes after it was looked at; where links lead whose names
 //! only a wildcard says.
 
-use crate::launch::StartError;
-use crate::plan::{Denial, Extent, HostPath, Plan};
+use crate::plan::{Denial, Extent, HostPath, Plan, PlanError, Problem};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// The most links a path may lead through, as for the system.
 const LINKS: usize = 40;
 
 /// What is denied besides, because what `plan` denies leads there. Refused if it holds the workspace.
-pub fn also_denied(plan: &Plan) -> Result<Vec<Denial>, StartError> {
+pub fn also_denied(plan: &Plan) -> Result<Vec<Denial>, PlanError> {
     let mut found = BTreeSet::new();
     let mut parents = HashMap::new();
     let all = plan.denials().iter();
@@ -26,11 +24,13 @@ pub fn also_denied(plan: &Plan) -> Result<Vec<Denial>, StartError> {
         for real in ends(&root, plan, &mut parents) {
             for target in denial.target.moved(&root, &real) {
                 let held = plan.workspace().map(|workspace| &workspace.path);
-                if held.is_some_and(|workspace| target.covers(workspace)) {
-                    let step = format!("deny what `{}` leads to", denial.target);
-                    let what = format!("it holds the workspace: `{}`", real.as_path().display());
-                    let source = io::Error::new(io::ErrorKind::InvalidInput, what);
-                    return Err(StartError::Step { step, source });
+                if let Some(path) = held.filter(|workspace| target.covers(workspace)) {
+                    let problem = Problem::GrantBeyondDenial {
+                        path: path.clone(),
+                        denial: denial.target.to_string(),
+                        place: real,
+                    };
+                    return Err(problem.into());
                 }
                 let extent = denial.extent;
                 found.insert(Denial { target, extent });

@@ -27,6 +27,7 @@ use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
 use crate::plan::Denial;
 use crate::seccomp::{Instruction, Profile};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 use std::io;
 use std::time::Duration;
 
@@ -260,8 +261,18 @@ fn give_birth(
         arguments,
     };
     let child = sys::clone_process(namespaces, || start.run())
-        .map_err(|source| failed("make namespaces", source))?;
+        .map_err(|source| failed("make namespaces", limited(source)))?;
     Ok((Channel::new(ours), Init(child)))
+}
+
+/// Why no namespaces could be made. The system says of too many what it says of a disk that is full.
+pub(super) fn limited(error: io::Error) -> io::Error {
+    match Errno::from_io_error(&error) {
+        Some(Errno::NOSPC) => io::Error::other(
+            "this machine allows no more of them: `user.max_user_namespaces` or a limit like it is reached",
+        ),
+        Some(_) | None => error,
+    }
 }
 
 /// Root enters a user namespace last: until then it mounts as the host's root, and what it mounted
@@ -323,4 +334,18 @@ fn forget_volatile(launch: &Launch) {
     let [_, _, volatile] = marks;
     let _removed = std::fs::remove_file(volatile.join("dirty"));
     let _removed = std::fs::remove_dir(volatile);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_on_namespaces_is_not_told_as_a_full_disk() {
+        let told = limited(Errno::NOSPC.into());
+        assert_eq!(told.raw_os_error(), None);
+        assert!(told.to_string().contains("max_user_namespaces"), "{told}");
+        let told = limited(Errno::PERM.into());
+        assert_eq!(Errno::from_io_error(&told), Some(Errno::PERM));
+    }
 }

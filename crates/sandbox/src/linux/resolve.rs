@@ -8,6 +8,7 @@
 use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
 use super::led::also_denied;
+use super::prepared::limited;
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
 use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
@@ -232,7 +233,7 @@ fn granted(
             Identity::Root { .. } => {
                 let made = maps.of(metadata.uid(), metadata.gid());
                 let what = "make a user namespace for a mount";
-                Some(made.map_err(|source| step(what.into(), source))?)
+                Some(made.map_err(|source| step(what.into(), limited(source)))?)
             }
             Identity::User { .. } => None,
         };

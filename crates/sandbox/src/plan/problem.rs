@@ -49,6 +49,18 @@ pub enum Problem {
         /// The denial, as text.
         denial: String,
     },
+    /// A denied name leads to what holds the workspace.
+    #[error(
+        "workspace: `{path}` is granted, but the denied `{denial}` leads to `{place}`, which holds it"
+    )]
+    GrantBeyondDenial {
+        /// The workspace.
+        path: HostPath,
+        /// The denial, as text.
+        denial: String,
+        /// Where it leads.
+        place: HostPath,
+    },
     /// The real tree changes only by merge.
     #[error("write: `{path}` would let the workspace `{workspace}` be written past its stage")]
     WriteMeetsWorkspace {
@@ -111,6 +123,7 @@ impl Problem {
             Self::GrantsEverything { .. } => "grant the directories that are needed",
             Self::Protected { .. } => "grant a directory outside it",
             Self::GrantInsideDenial { .. } => "remove the grant or the denial",
+            Self::GrantBeyondDenial { .. } => "remove the denial, or the link",
             Self::WriteMeetsWorkspace { .. } => "write through the stage, or outside the workspace",
             Self::DirectoryNotVisible(_) => "start in the workspace or another granted directory",
             Self::Variable(problem) => problem.hint(),
@@ -134,6 +147,12 @@ impl PlanError {
     /// Every problem, in the order the plan was written.
     pub fn problems(&self) -> &[Problem] {
         &self.0
+    }
+}
+
+impl From<Problem> for PlanError {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
     }
 }
 

@@ -112,7 +112,7 @@ fn what_a_denied_name_leads_to_is_denied_under_every_name() {
     let error = start(place.launch(|plan| plan.deny(place.path("tree/up")))).unwrap_err();
     let said = error.to_string();
     assert!(
-        said.contains("tree/up") && said.contains("holds the workspace"),
+        said.contains("tree/up") && said.contains("which holds it"),
         "{said}"
     );
 }

@@ -5,6 +5,7 @@
 
 use super::machine::Ability;
 use crate::linux::identity::{HOST_USER, Identity};
+use crate::linux::prepared::limited;
 use crate::linux::program::INSIDE;
 use crate::linux::{landlock, sys};
 use crate::seccomp::Instruction;
@@ -88,7 +89,8 @@ fn in_child(namespaces: i32, body: impl Fn() -> Result<(), Errno>) -> io::Result
             Ok(()) => 0,
             Err(errno) => errno.raw_os_error(),
         }
-    })?;
+    })
+    .map_err(limited)?;
     let mapped = if namespaces & libc::CLONE_NEWUSER == 0 {
         Ok(())
     } else {

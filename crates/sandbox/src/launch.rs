@@ -71,7 +71,7 @@ pub struct Layers {
     pub upper: PathBuf,
     /// Scratch space overlayfs needs.
     pub work: PathBuf,
-    /// Denials, in their own words, of which nothing is in a copy because it was left out.
+    /// Denials, in words that no other has, of which nothing is in a copy because it was left out.
     pub without: Vec<String>,
 }
 

@@ -304,6 +304,25 @@ fn a_command_that_met_a_kernel_that_hangs_is_run_without_it() {
     });
 }
 
+/// The sandbox that takes it was made for the last one.
+#[test]
+fn what_a_denied_name_leads_to_by_now_is_denied_to_the_next_command() {
+    let world = World::governed();
+    let _served = world.serve();
+    let at = |name: &str| world.workspace().join(name);
+    std::fs::write(at("key"), "SECRET").unwrap();
+    std::fs::write(at("plain"), "plain").unwrap();
+    std::os::unix::fs::symlink("plain", at("link")).unwrap();
+    for name in ["link", "new"] {
+        let before = world.quiet(&["exec", "--deny", name, "--", "cat", "key"]);
+        assert_eq!(before.stdout, "SECRET", "{before:?}");
+        let _old = std::fs::remove_file(at(name));
+        std::os::unix::fs::symlink("key", at(name)).unwrap();
+        let ran = world.quiet(&["exec", "--deny", name, "--", "cat", name, "key"]);
+        assert!(!ran.stdout.contains("SECRET"), "{ran:?}");
+    }
+}
+
 /// Neither sandboxes it held ready, nor what bears them.
 #[test]
 fn a_killed_one_leaves_no_process() {

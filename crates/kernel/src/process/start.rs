@@ -202,7 +202,7 @@ impl Start {
 
     fn bwrap(&self) -> Result<Started, ProcessFailure> {
         let mut denials: Vec<Denial> = self.plan().denials().iter().cloned().collect();
-        denials.extend(airlock_sandbox::also_denied(self.plan())?);
+        denials.extend(airlock_sandbox::also_denied(self.plan(), None)?);
         self.with_stage(
             |state, root, name| stages::open_copy(state, root, name, &denials),
             |launch| airlock_sandbox::start_with(Launcher::Bwrap, launch),

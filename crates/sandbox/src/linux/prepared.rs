@@ -108,7 +108,7 @@ impl Prepared {
         let unfit = |unfit| failed("read the plan", io::Error::other(unfit));
         let mut maps = Maps::default();
         let resolved = Resolved::of(&launch, self.identity, &mut maps)?;
-        let anchors = Anchors::of(&resolved);
+        let anchors = Anchors::of(&launch, &resolved);
         let ingredients = Ingredients {
             launch: &launch,
             resolved: &resolved,
@@ -208,7 +208,7 @@ impl Prepared {
                 Some((Notice::Ready, descriptors)) => return Ok((descriptors, overlays)),
                 Some((Notice::Failed { step, errno }, _)) => {
                     let what = self.steps.words(step);
-                    return Err(failed(what, io::Error::from_raw_os_error(errno)));
+                    return Err(failed(what, limited(io::Error::from_raw_os_error(errno))));
                 }
                 Some((
                     Notice::NotStarted { .. }
@@ -265,11 +265,13 @@ fn give_birth(
     Ok((Channel::new(ours), Init(child)))
 }
 
-/// Why no namespaces could be made. The system says of too many what it says of a disk that is full.
+/// Why namespaces or mounts could not be made. The system says of too many what it says of a disk that is
+/// full.
 pub(super) fn limited(error: io::Error) -> io::Error {
     match Errno::from_io_error(&error) {
         Some(Errno::NOSPC) => io::Error::other(
-            "this machine allows no more of them: `user.max_user_namespaces` or a limit like it is reached",
+            "no room on the disk of the stage, or a limit of this machine is reached, such as \
+             `user.max_user_namespaces`, `user.max_mnt_namespaces` or `fs.mount-max`",
         ),
         Some(_) | None => error,
     }

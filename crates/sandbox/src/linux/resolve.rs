@@ -102,6 +102,8 @@ pub(super) struct Resolved {
     /// Every denial, if there is one that no mount can express. The broker acts from outside, where
     /// a mount of the sandbox keeps no file from being removed: it has to know all of them.
     pub(super) brokered: Vec<Denial>,
+    /// What is denied because a denied name leads there.
+    pub(super) also: BTreeSet<Denial>,
 }
 
 /// Directories every system has; the first that is one serves as the place of the base.
@@ -126,13 +128,15 @@ impl Resolved {
         maps: &mut Maps,
     ) -> Result<Self, StartError> {
         let granted = granted(launch, identity, maps)?;
-        let denied = Denied::of(launch)?;
+        let also = also_denied(&launch.plan, launch.layers.as_ref())?;
+        let denied = Denied::of(launch, &also);
         Ok(Self {
             granted,
             hidden: denied.hidden,
             frozen: denied.frozen,
             ghosts: denied.ghosts,
             brokered: denied.brokered,
+            also,
         })
     }
 }
@@ -259,12 +263,12 @@ struct Denied {
 }
 
 impl Denied {
-    fn of(launch: &Launch) -> Result<Self, StartError> {
+    fn of(launch: &Launch, also: &BTreeSet<Denial>) -> Self {
         let mounts = launch.plan.mounts();
         let mut denied = Self::default();
         let by_link: BTreeSet<Denial> = by_links(launch)
             .into_iter()
-            .chain(also_denied(&launch.plan)?)
+            .chain(also.iter().cloned())
             .collect();
         for denial in launch.plan.denials().iter().chain(&by_link) {
             let root = denial.target.root();
@@ -299,7 +303,7 @@ impl Denied {
             !mounts.any(|mount| mount.holds(mask.path()) || mask.path().holds(mount))
         });
         denied.leave_out_covered(&masks.collect::<Vec<_>>());
-        Ok(denied)
+        denied
     }
 
     /// What lies in a hidden directory is hidden with it, and is not there to mount on. So is what is hidden
@@ -394,7 +398,7 @@ fn is_free_name_of_stage(path: &HostPath, launch: &Launch) -> bool {
 }
 
 /// Where the changes of a stage are, if they lie over the real tree.
-fn changes_of(layers: &Layers) -> Option<PathBuf> {
+pub(super) fn changes_of(layers: &Layers) -> Option<PathBuf> {
     match layers.kind {
         LayersKind::Overlay => Some(layers.upper.clone()),
         LayersKind::Trial => Some(layers.upper.with_file_name(UPPER)),

@@ -11,19 +11,21 @@
 //! then before those are gone, too ([`Witness`]).
 //!
 //! What a mount holds cannot be forgotten: where something is mounted on it, and what is mounted
-//! itself. That is compared with what it was ([`Anchors`]).
+//! itself. That is compared with what it was ([`Anchors`]), and so is where denied names lead.
 //!
 //! Guarantee: with both, the next command finds what there is by then at every name.
 //! Non-guarantee: in a command what it looked up stays.
 
 use super::control::is_ready;
+use super::led::also_denied;
 use super::resolve::Resolved;
 use crate::generate::Mask;
-use crate::plan::HostPath;
+use crate::launch::{Launch, Layers};
+use crate::plan::{Denial, HostPath, Plan};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::mount::{fsconfig_reconfigure, fsconfig_set_flag};
 use rustix::pipe::{PipeFlags, pipe_with};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -193,12 +195,17 @@ impl Overlays {
 /// made, since numbers are given again.
 type Facts = (u64, u64, u32, Option<SystemTime>);
 
-/// What mounts of a sandbox hold of the host's trees, as it was before they were made.
+/// What mounts of a sandbox hold of the host's trees, as it was before they were made, and where denied
+/// names led.
 #[derive(Debug, Default)]
-pub(super) struct Anchors(Vec<(Option<Facts>, PathBuf)>);
+pub(super) struct Anchors {
+    held: Vec<(Option<Facts>, PathBuf)>,
+    layers: Option<Layers>,
+    also: BTreeSet<Denial>,
+}
 
 impl Anchors {
-    pub(super) fn of(resolved: &Resolved) -> Self {
+    pub(super) fn of(launch: &Launch, resolved: &Resolved) -> Self {
         let granted = resolved.granted.iter();
         let places: HashSet<&OsStr> = granted.map(|granted| granted.place.as_os_str()).collect();
         let hidden = resolved.hidden.iter().map(Mask::path);
@@ -215,12 +222,18 @@ impl Anchors {
         held.extend(sources.map(|granted| granted.source.as_os_str()));
         // Each is looked at once, however many mounts hold it.
         let held = held.into_iter().map(PathBuf::from);
-        Self(held.map(|path| (facts(&path), path)).collect())
+        Self {
+            held: held.map(|path| (facts(&path), path)).collect(),
+            layers: launch.layers.clone(),
+            also: resolved.also.clone(),
+        }
     }
 
-    /// Whether each is what it was.
-    pub(super) fn stand(&self) -> bool {
-        self.0.iter().all(|(was, path)| facts(path) == *was)
+    /// Whether each is what it was, and what `plan` denies leads where it led.
+    pub(super) fn stand(&self, plan: &Plan) -> bool {
+        let also = || also_denied(plan, self.layers.as_ref());
+        self.held.iter().all(|(was, path)| facts(path) == *was)
+            && also().is_ok_and(|also| also == self.also)
     }
 }
 
@@ -232,6 +245,8 @@ fn facts(path: &Path) -> Option<Facts> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Surroundings, View};
+    use crate::template::Template;
 
     #[test]
     fn what_cannot_be_forgotten_is_never_said_to_be() {
@@ -280,16 +295,26 @@ mod tests {
     fn another_in_the_same_place_does_not_stand() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
-        let anchors = |name: &str| Anchors(vec![(facts(&path(name)), path(name))]);
+        let template = Template::find("code-executor").unwrap();
+        let plan =
+            Plan::builder(template, &Surroundings::default()).workspace(place.path(), View::Staged);
+        let plan = plan.build().unwrap();
+        let anchors = |name: &str| Anchors {
+            held: vec![(facts(&path(name)), path(name))],
+            ..Anchors::default()
+        };
         fs::create_dir(path("held")).unwrap();
         let (held, missing) = (anchors("held"), anchors("missing"));
         fs::write(path("held/file"), "").unwrap();
-        assert!(held.stand() && missing.stand(), "what is in it may change");
+        assert!(
+            held.stand(&plan) && missing.stand(&plan),
+            "what is in it may change"
+        );
         fs::write(path("missing"), "").unwrap();
-        assert!(!missing.stand());
+        assert!(!missing.stand(&plan));
         fs::create_dir(path("other")).unwrap();
         fs::rename(path("held"), path("moved")).unwrap();
         fs::rename(path("other"), path("held")).unwrap();
-        assert!(!held.stand());
+        assert!(!held.stand(&plan));
     }
 }

@@ -112,6 +112,14 @@ impl Target {
         }
     }
 
+    /// Words that are of no other target, however long.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Path(path) => format!("path {}", plain(path.as_os_str())),
+            Self::Pattern(pattern) => format!("pattern {}", pattern.words()),
+        }
+    }
+
     /// The deepest directory certain to hold everything denied.
     pub(crate) fn root(&self) -> HostPath {
         match self {
@@ -272,6 +280,30 @@ impl Pattern {
             },
         });
         literal.fold(HostPath::top(), |path, name| path.join(name))
+    }
+}
+
+/// A name with nothing in it that a wildcard could be taken for.
+fn plain(name: &OsStr) -> String {
+    let escaped = name.as_encoded_bytes().escape_ascii().to_string();
+    escaped.replace('*', "\\x2a").replace('?', "\\x3f")
+}
+
+impl Pattern {
+    fn words(&self) -> String {
+        let mut words = String::new();
+        for part in &self.parts {
+            words.push('/');
+            match part {
+                Part::Any => words.push_str("**"),
+                Part::Name(pieces) => words.extend(pieces.iter().map(|piece| match piece {
+                    Piece::Literal(text) => plain(text),
+                    Piece::Star => "*".to_owned(),
+                    Piece::One => "?".to_owned(),
+                })),
+            }
+        }
+        words
     }
 }
 

@@ -49,12 +49,10 @@ pub enum Problem {
         /// The denial, as text.
         denial: String,
     },
-    /// A denied name leads to what holds the workspace.
-    #[error(
-        "workspace: `{path}` is granted, but the denied `{denial}` leads to `{place}`, which holds it"
-    )]
+    /// A denied name leads to what holds a grant.
+    #[error("`{path}` is granted, but the denied `{denial}` leads to `{place}`, which holds it")]
     GrantBeyondDenial {
-        /// The workspace.
+        /// The grant.
         path: HostPath,
         /// The denial, as text.
         denial: String,

@@ -362,9 +362,7 @@ impl Stages {
             written: Boot::current(),
             outlived: false,
             unsure: false,
-            without: unreadable(denials)
-                .map(|one| one.target.to_string())
-                .collect(),
+            without: unreadable(denials).map(|one| one.target.words()).collect(),
         }
         .write(&stage, &place, true)
     }

@@ -118,6 +118,85 @@ fn what_a_denied_name_leads_to_is_denied_under_every_name() {
 }
 
 #[test]
+fn what_a_denied_name_leads_to_in_the_stage_is_denied_as_well() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("tree/real")).unwrap();
+    place.write("tree/real/key", "SECRET");
+    place.write("tree/plain", "plain");
+    symlink("plain", place.path("tree/turned")).unwrap();
+    let made = "ln -s real/key made; ln -sfn real/key turned; ln -s real beyond; cat made";
+    assert_eq!(sh(&mut place.start(), made), "SECRET");
+    let tree = place.path("tree").display().to_string();
+    for denied in ["made", "turned", "beyond/key"] {
+        let mut sandbox = denying(&place, &[&format!("{tree}/{denied}")]);
+        for script in ["cat made", "cat turned", "cat beyond/key", "cat real/key"] {
+            let ran = run(&mut sandbox, &command(&["sh", "-c", script]));
+            assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{denied}: {script}");
+            assert!(!ran.text().contains("SECRET"), "{denied}: {script}");
+        }
+    }
+}
+
+#[test]
+fn one_whose_denied_names_lead_elsewhere_by_now_is_not_used_again() {
+    let place = Place::new();
+    place.write("tree/key", "SECRET");
+    place.write("tree/plain", "plain");
+    symlink("plain", place.path("tree/link")).unwrap();
+    let tree = place.path("tree").display().to_string();
+    for (denied, change) in [("link", "link"), ("new", "new")] {
+        let mut sandbox = denying(&place, &[&format!("{tree}/{denied}")]);
+        assert_eq!(sh(&mut sandbox, "cat key"), "SECRET");
+        assert!(sandbox.shows_now());
+        let changed = place.path("tree").join(change);
+        let _old = std::fs::remove_file(&changed);
+        symlink("key", &changed).unwrap();
+        assert!(!sandbox.shows_now(), "{denied}");
+    }
+}
+
+#[test]
+fn a_link_on_the_way_to_what_is_denied_stays_where_changes_last() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("data/real")).unwrap();
+    place.write("data/real/key", "SECRET");
+    for (target, name) in [
+        ("real", "first"),
+        ("second", "chain"),
+        ("real/key", "second"),
+    ] {
+        symlink(target, place.path("data").join(name)).unwrap();
+    }
+    let data = place.path("data").display().to_string();
+    let launch = place.launch(|plan| {
+        plan.write(&data)
+            .deny_pattern(&format!("{data}/first/key"))
+            .deny_pattern(&format!("{data}/chain"))
+    });
+    let mut sandbox = start(launch).unwrap();
+    for script in [
+        "rm first",
+        "rm second",
+        "mv second third",
+        "ln -sfn /tmp first",
+        "mv first/ elsewhere",
+        "cat real/key",
+    ] {
+        let script = format!("cd {data} && {script}");
+        let ran = run(&mut sandbox, &command(&["sh", "-c", &script]));
+        assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{script}");
+        assert!(!ran.text().contains("SECRET"), "{script}");
+    }
+    for name in ["first", "second", "chain"] {
+        assert!(place.path("data").join(name).is_symlink(), "{name}");
+    }
+    assert_eq!(
+        sh(&mut sandbox, &format!("cd {data}; echo x > new; cat new")),
+        "x\n"
+    );
+}
+
+#[test]
 fn a_refusal_names_the_path_and_the_denial() {
     let place = Place::new();
     place.write("tree/.env", "SECRET");

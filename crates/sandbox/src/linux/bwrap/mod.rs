@@ -113,9 +113,8 @@ impl Tried {
         let mut uncovered = recipe
             .uncovered()
             .map_err(|source| failed("read the plan", source))?;
-        let by_link = also_denied(&launch.plan)?.into_iter();
-        uncovered.extend(by_link.filter(|denial| is_shown(&denial.target.root(), launch)));
-        uncovered.retain(|denial| !left_out(denial, launch));
+        uncovered.extend(also_denied(&launch.plan, launch.layers.as_ref())?);
+        uncovered.retain(|denial| takes_away(denial, launch) && !left_out(denial, launch));
         // A sandbox that will not be allowed to start need not be tried.
         if uncovered.is_empty() {
             attempt(&recipe)?;
@@ -208,12 +207,10 @@ fn stage_of(launch: &Launch, owner: Option<(u32, u32)>) -> Result<Option<Copied>
 /// Whether a denial speaks of nothing but a copy that was made without what it denies: of that
 /// nothing is inside, whatever a command makes under the same names.
 fn left_out(denial: &Denial, launch: &Launch) -> bool {
-    let root = denial.target.root();
-    let elsewhere = |(mount, access): (&HostPath, Access)| {
-        access != Access::Stage && (mount.holds(&root) || root.holds(mount))
-    };
+    let elsewhere =
+        |(mount, access): (&HostPath, Access)| access != Access::Stage && speaks_of(denial, mount);
     let mounts = launch.plan.mounts();
-    let words = denial.target.to_string();
+    let words = denial.target.words();
     denial.extent == Extent::Everything
         && !mounts.into_iter().any(elsewhere)
         && launch
@@ -222,12 +219,19 @@ fn left_out(denial: &Denial, launch: &Launch) -> bool {
             .is_some_and(|layers| layers.without.contains(&words))
 }
 
-/// Whether something of the host is seen at `root`, in it or above it.
-fn is_shown(root: &HostPath, launch: &Launch) -> bool {
-    let met = |place: &HostPath| place.holds(root) || root.holds(place);
+/// Whether there is anything inside that the denial could take away.
+fn takes_away(denial: &Denial, launch: &Launch) -> bool {
     let mut system = launch.base.system.iter();
-    let of_system = |entry: &SystemEntry| matches!(entry, SystemEntry::Existing(path) if met(path));
-    launch.plan.mounts().into_keys().any(met) || system.any(of_system)
+    let of_system = |entry: &SystemEntry| matches!(entry, SystemEntry::Existing(path) if speaks_of(denial, path));
+    let mut mounts = launch.plan.mounts().into_keys();
+    mounts.any(|mount| speaks_of(denial, mount)) || system.any(of_system)
+}
+
+/// Whether the denial may speak of `place`, or of something in it: there is nothing in a file.
+fn speaks_of(denial: &Denial, place: &HostPath) -> bool {
+    let root = denial.target.root();
+    let is_file = || fs::metadata(place.as_path()).is_ok_and(|found| !found.is_dir());
+    (place.holds(&root) || root.holds(place)) && (denial.target.covers(place) || !is_file())
 }
 
 /// Refuses what may not be granted as it is found: a socket, which could be connected to - whoever

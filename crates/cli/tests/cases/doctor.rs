@@ -48,37 +48,64 @@ fn this_machine_holds_the_first_rung_and_nothing_is_left_behind() {
     assert_eq!(tree, "fn main() {\n    // TODO\n}\n");
 }
 
-#[test]
-fn it_holds_for_an_ordinary_user_too() {
+/// Runs `airlock ARGUMENTS` as somebody who is not root, whoever runs this.
+fn by_ordinary_user(world: &World, arguments: &[&str]) -> Ran {
+    const USER: u32 = 65_432;
     if !rustix::process::geteuid().is_root() {
-        // Then the test above is this one.
-        return;
+        return world.quiet(arguments);
     }
-    let world = World::project();
-    let (user, program) = (65_432, world.path("away/airlock"));
     // Where the binary lies may be out of another user's reach.
-    copy_binary(&program);
-    for name in [
-        "",
-        "ws",
-        "ws/.git",
-        "state",
-        "config",
-        "home",
-        "away",
-        "away/airlock",
-    ] {
-        std::os::unix::fs::chown(world.path(name), Some(user), Some(user)).unwrap();
+    let program = world.path("away/airlock");
+    if !program.exists() {
+        copy_binary(&program);
+        for name in [
+            "",
+            "ws",
+            "ws/.git",
+            "state",
+            "config",
+            "home",
+            "away",
+            "away/airlock",
+        ] {
+            std::os::unix::fs::chown(world.path(name), Some(USER), Some(USER)).unwrap();
+        }
     }
     let mut command = crate::support::program("setpriv");
     world.prepare(&mut command);
     command
-        .args([format!("--reuid={user}"), format!("--regid={user}")])
+        .args([format!("--reuid={USER}"), format!("--regid={USER}")])
         .arg("--clear-groups")
         .arg(program)
-        .args(["doctor", "--json"]);
-    holds(&finished(&mut command));
+        .args(arguments);
+    finished(&mut command)
+}
+
+#[test]
+fn it_holds_for_an_ordinary_user_too() {
+    let world = World::project();
+    holds(&by_ordinary_user(&world, &["doctor", "--json"]));
     nothing_left(&world);
+}
+
+#[test]
+fn where_only_bubblewrap_raises_walls_commands_run_on_a_copy_without_what_is_denied() {
+    let world = World::project();
+    std::fs::write(world.workspace().join(".env"), "TOKEN\n").unwrap();
+    assert_eq!(by_ordinary_user(&world, &["doctor"]).code, Some(0));
+    let ladder = json!([
+        rung("native", "missing", "no namespaces"),
+        rung("bwrap", "works", "it started"),
+        rung("container", "missing", "no engine is installed"),
+    ]);
+    told(&world, &json!([]), Some("bwrap"), &ladder);
+    let script = "cat .env; echo new > made; ls -A";
+    let ran = by_ordinary_user(&world, &["exec", "--", "sh", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("made\n"), "{ran:?}");
+    assert!(!ran.stdout.contains("TOKEN"), "{ran:?}");
+    assert!(ran.stderr.contains("No such file"), "{ran:?}");
+    assert!(!world.workspace().join("made").exists());
 }
 
 /// A finding as the record has it.

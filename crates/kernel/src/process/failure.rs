@@ -143,7 +143,9 @@ pub enum ProcessFailure {
 pub enum Lack {
     /// Room on a disk.
     Disk,
-    /// Memory, processes or descriptors.
+    /// What one process may have open.
+    Descriptors,
+    /// Memory or processes.
     Other,
 }
 
@@ -152,7 +154,8 @@ impl Lack {
     fn of(error: &io::Error) -> Option<Self> {
         match Errno::from_io_error(error)? {
             Errno::NOSPC | Errno::DQUOT => Some(Self::Disk),
-            Errno::NOMEM | Errno::AGAIN | Errno::MFILE | Errno::NFILE => Some(Self::Other),
+            Errno::MFILE => Some(Self::Descriptors),
+            Errno::NOMEM | Errno::AGAIN | Errno::NFILE => Some(Self::Other),
             _ => None,
         }
     }
@@ -281,6 +284,9 @@ impl ProcessFailure {
                     "make room on the disk that has Airlock's state: `$XDG_STATE_HOME/airlock`, \
                      or `~/.local/state/airlock`"
                 }
+                Lack::Descriptors => {
+                    "raise how many files whoever starts Airlock may have open: `ulimit -n`"
+                }
                 Lack::Other => "run it again when fewer programs run",
             },
             Self::NoMachine | Self::Output(_) => return None,
@@ -355,7 +361,8 @@ mod tests {
     fn what_the_machine_ran_out_of_is_no_lack_of_walls() {
         for (errno, want) in [
             (Errno::NOSPC, Some(Lack::Disk)),
-            (Errno::MFILE, Some(Lack::Other)),
+            (Errno::MFILE, Some(Lack::Descriptors)),
+            (Errno::AGAIN, Some(Lack::Other)),
             (Errno::PERM, None),
         ] {
             let failure = ProcessFailure::from(step(errno));

@@ -105,11 +105,12 @@ pub(crate) async fn each<M, T>(
     mut each: impl FnMut(M) -> Result<Option<T>, CallError>,
 ) -> Result<Option<T>, Stop> {
     while let Some(message) = stream.message().await? {
+        // Messages may arrive faster than they are read, and then nothing is ever waited for. What comes
+        // when the time is over is no answer: a plugin that notices that may still send one.
+        bounds.check()?;
         if let Some(done) = each(message)? {
             return Ok(Some(done));
         }
-        // Messages may arrive faster than they are read, and then nothing is ever waited for.
-        bounds.check()?;
     }
     Ok(None)
 }

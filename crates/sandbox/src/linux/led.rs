@@ -88,6 +88,8 @@ struct Sight<'a> {
     over: Option<(PathBuf, Vec<PathBuf>)>,
     /// Directories and where they lead, and through which links.
     known: HashMap<PathBuf, Option<Walk>>,
+    /// Where what was asked about leads: many patterns begin in the same place.
+    led: HashMap<HostPath, Option<Led>>,
     /// What mounts show, and where it really is.
     sources: OnceCell<Vec<(HostPath, HostPath)>>,
 }
@@ -98,6 +100,7 @@ impl<'a> Sight<'a> {
             plan,
             over: None,
             known: HashMap::new(),
+            led: HashMap::new(),
             sources: OnceCell::new(),
         }
     }
@@ -119,6 +122,15 @@ impl<'a> Sight<'a> {
 
     /// Where `path` leads, if any link is in it.
     fn follow(&mut self, path: &HostPath) -> Option<Led> {
+        if let Some(known) = self.led.get(path) {
+            return known.clone();
+        }
+        let led = self.look(path);
+        self.led.insert(path.clone(), led.clone());
+        led
+    }
+
+    fn look(&mut self, path: &HostPath) -> Option<Led> {
         let parent = path.as_path().parent()?;
         if !self.known.contains_key(parent) {
             let walk = self.walk(Path::new("/"), parent);

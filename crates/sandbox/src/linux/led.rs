@@ -10,9 +10,10 @@
 use super::resolve::changes_of;
 use crate::launch::{Layers, LayersKind};
 use crate::plan::{Access, Denial, Extent, HostPath, Plan, PlanError, Problem, Target};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// The most links a path may lead through, as for the system.
@@ -22,6 +23,14 @@ const LINKS: usize = 40;
 /// of what lies there, and changing the links on the way where that would last. Refused if it holds what is
 /// granted.
 pub fn also_denied(plan: &Plan, layers: Option<&Layers>) -> Result<BTreeSet<Denial>, PlanError> {
+    led(plan, layers).map(|(also, _)| also)
+}
+
+/// The same, and what it goes by.
+pub(super) fn led(
+    plan: &Plan,
+    layers: Option<&Layers>,
+) -> Result<(BTreeSet<Denial>, Looked), PlanError> {
     let mut sights = vec![Sight::of_host(plan)];
     sights.extend(layers.and_then(|layers| Sight::of_stage(plan, layers)));
     let mut found = BTreeSet::new();
@@ -48,7 +57,37 @@ pub fn also_denied(plan: &Plan, layers: Option<&Layers>) -> Result<BTreeSet<Deni
         }
     }
     found.retain(|denial| !plan.denials().contains(denial));
-    Ok(found)
+    let seen = sights.into_iter().flat_map(|sight| sight.seen.into_inner());
+    Ok((found, Looked(seen.collect())))
+}
+
+/// What was looked at, and what was there.
+#[derive(Debug, Default)]
+pub(super) struct Looked(HashMap<PathBuf, Seen>);
+
+impl Looked {
+    /// Whether looking now would find the same.
+    pub(super) fn holds(&self) -> bool {
+        self.0.iter().all(|(path, seen)| Seen::at(path) == *seen)
+    }
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    Link(PathBuf),
+    NoLink,
+    Nothing,
+}
+
+impl Seen {
+    fn at(path: &Path) -> Self {
+        match fs::read_link(path) {
+            Ok(target) => Self::Link(target),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Self::NoLink,
+            Err(_) => Self::Nothing,
+        }
+    }
 }
 
 /// Nothing could be run in what is denied, and a grant of it would be worth nothing.
@@ -86,8 +125,8 @@ struct Sight<'a> {
     plan: &'a Plan,
     /// The workspace without links, and what lies over it, the uppermost first.
     over: Option<(PathBuf, Vec<PathBuf>)>,
-    /// Directories and where they lead, and through which links.
-    known: HashMap<PathBuf, Option<Walk>>,
+    /// What was looked at.
+    seen: RefCell<HashMap<PathBuf, Seen>>,
     /// Where what was asked about leads: many patterns begin in the same place.
     led: HashMap<HostPath, Option<Led>>,
     /// What mounts show, and where it really is.
@@ -99,7 +138,7 @@ impl<'a> Sight<'a> {
         Self {
             plan,
             over: None,
-            known: HashMap::new(),
+            seen: RefCell::default(),
             led: HashMap::new(),
             sources: OnceCell::new(),
         }
@@ -130,20 +169,13 @@ impl<'a> Sight<'a> {
         led
     }
 
-    fn look(&mut self, path: &HostPath) -> Option<Led> {
-        let parent = path.as_path().parent()?;
-        if !self.known.contains_key(parent) {
-            let walk = self.walk(Path::new("/"), parent);
-            self.known.insert(parent.to_owned(), walk);
-        }
-        let above = self.known.get(parent)?.as_ref()?;
-        let name = Path::new(path.as_path().file_name()?);
-        let below = self.walk(&above.here, name)?;
-        let end = HostPath::new(below.here).ok()?;
+    fn look(&self, path: &HostPath) -> Option<Led> {
+        let walk = self.walk(Path::new("/"), path.as_path())?;
+        let end = HostPath::new(walk.here).ok()?;
         if end == *path {
             return None;
         }
-        let links = above.links.iter().chain(&below.links);
+        let links = walk.links.iter();
         let links = links.filter_map(|link| HostPath::new(link).ok()).collect();
         Some(Led { end, links })
     }
@@ -201,13 +233,31 @@ impl<'a> Sight<'a> {
 
     /// What the link at `path` says, if there is one.
     fn link_at(&self, path: &Path) -> Option<PathBuf> {
-        let staged = self.over.as_ref().and_then(|(workspace, over)| {
+        let staged = self.over.iter().filter_map(|(workspace, over)| {
             let below = path.strip_prefix(workspace).ok()?;
-            let mut places = over.iter().map(|layer| layer.join(below));
-            // What is removed in the stage is a node there, and no link.
-            places.find(|place| fs::symlink_metadata(place).is_ok())
+            Some(over.iter().map(move |layer| layer.join(below)))
         });
-        fs::read_link(staged.as_deref().unwrap_or(path)).ok()
+        for place in staged.flatten() {
+            match self.see(place) {
+                Seen::Link(target) => return Some(target),
+                // What is removed in the stage is a node there, too.
+                Seen::NoLink => return None,
+                Seen::Nothing => {}
+            }
+        }
+        match self.see(path.to_owned()) {
+            Seen::Link(target) => Some(target),
+            Seen::NoLink | Seen::Nothing => None,
+        }
+    }
+
+    /// What is at a place, looked at once.
+    fn see(&self, place: PathBuf) -> Seen {
+        let mut seen = self.seen.borrow_mut();
+        let found = seen
+            .entry(place)
+            .or_insert_with_key(|place| Seen::at(place));
+        found.clone()
     }
 }
 

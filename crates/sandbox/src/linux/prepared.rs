@@ -107,8 +107,9 @@ impl Prepared {
         let id = new_id();
         let unfit = |unfit| failed("read the plan", io::Error::other(unfit));
         let mut maps = Maps::default();
-        let resolved = Resolved::of(&launch, self.identity, &mut maps)?;
-        let anchors = Anchors::of(&launch, &resolved);
+        let mut resolved = Resolved::of(&launch, self.identity, &mut maps)?;
+        let looked = std::mem::take(&mut resolved.looked);
+        let anchors = Anchors::of(&resolved, looked);
         let ingredients = Ingredients {
             launch: &launch,
             resolved: &resolved,

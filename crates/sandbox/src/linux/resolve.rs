@@ -7,7 +7,7 @@
 
 use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
-use super::led::also_denied;
+use super::led::{Looked, led};
 use super::prepared::limited;
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
@@ -102,8 +102,8 @@ pub(super) struct Resolved {
     /// Every denial, if there is one that no mount can express. The broker acts from outside, where
     /// a mount of the sandbox keeps no file from being removed: it has to know all of them.
     pub(super) brokered: Vec<Denial>,
-    /// What is denied because a denied name leads there.
-    pub(super) also: BTreeSet<Denial>,
+    /// What says where denied names lead.
+    pub(super) looked: Looked,
 }
 
 /// Directories every system has; the first that is one serves as the place of the base.
@@ -128,7 +128,7 @@ impl Resolved {
         maps: &mut Maps,
     ) -> Result<Self, StartError> {
         let granted = granted(launch, identity, maps)?;
-        let also = also_denied(&launch.plan, launch.layers.as_ref())?;
+        let (also, looked) = led(&launch.plan, launch.layers.as_ref())?;
         let denied = Denied::of(launch, &also);
         Ok(Self {
             granted,
@@ -136,7 +136,7 @@ impl Resolved {
             frozen: denied.frozen,
             ghosts: denied.ghosts,
             brokered: denied.brokered,
-            also,
+            looked,
         })
     }
 }

@@ -270,7 +270,7 @@ impl Sandbox {
     /// Only between two commands.
     #[must_use = "one that shows what is gone must not be used"]
     pub fn shows_now(&self) -> bool {
-        self.control.overlays().forget() && self.anchors.stand(self.plan())
+        self.control.overlays().forget() && self.anchors.stand()
     }
 
     /// Ends everything in it.

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 pub(crate) const NOT_BUILT: &str = "not built: cargo build --profile dist --package airlock-cli \
                                     --package airlock-wasm-worker";
 
+/// The command: the program that is called, and the one that it hands most of its work to.
+pub(crate) const AIRLOCK: [&str; 2] = ["airlock", "airlock-main"];
+
 /// The directory they lie in, where this program lies in a directory of `parent`.
 pub(crate) fn below(parent: &Path) -> PathBuf {
     parent.join("dist")

@@ -7,7 +7,12 @@ use std::path::PathBuf;
 
 /// Give AI agents real work without giving them the machine.
 #[derive(Debug, Parser)]
-#[command(name = "airlock", version, propagate_version = true)]
+#[command(
+    name = "airlock",
+    bin_name = "airlock",
+    version,
+    propagate_version = true
+)]
 #[command(after_help = "Examples:
   airlock                  a session with an agent in this directory
   airlock run 'add error handling to parse_config'
@@ -30,18 +35,35 @@ impl Cli {
     /// Reads `line`. An `airlock exec` that is right is read without what every other command would
     /// take: describing those to clap takes longer than the reading.
     pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
-        if let [program, command, rest @ ..] = line
-            && command == "exec"
-            && let Ok(read) = ExecAlone::try_parse_from([program].into_iter().chain(rest))
-        {
+        if let Some((global, args)) = Self::read_exec(line) {
+            let args = Box::new(args);
+            let command = match line.get(1) {
+                Some(told) if told == EXEC_TOLD => Command::ExecTold(args),
+                Some(_) | None => Command::Exec(args),
+            };
             return Ok(Self {
-                global: read.global,
-                command: Some(Command::Exec(Box::new(read.exec))),
+                global,
+                command: Some(command),
             });
         }
         Self::try_parse_from(line)
     }
+
+    /// The same for an `airlock exec` alone, if it is one that is right.
+    pub(crate) fn read_exec(line: &[OsString]) -> Option<(Global, ExecArgs)> {
+        let [program, command, rest @ ..] = line else {
+            return None;
+        };
+        if command != "exec" && command != EXEC_TOLD {
+            return None;
+        }
+        let read = ExecAlone::try_parse_from([program].into_iter().chain(rest)).ok()?;
+        Some((read.global, read.exec))
+    }
 }
+
+/// The hidden command that says what came of one which the small program had run.
+pub(crate) const EXEC_TOLD: &str = "exec-told";
 
 /// `airlock exec` without its name. What it makes nothing of is for the whole to explain.
 #[derive(Debug, Parser)]
@@ -100,6 +122,9 @@ Exit codes: the command's own; 120 denied, 121 needs review, 122 not enforceable
 here, 124 timed out or over a limit, 125 internal, 126 not executable, 127 not
 found, 128+n signal.")]
     Exec(Box<ExecArgs>),
+    /// Say what came of a command that the running kernel ran
+    #[command(hide = true, after_help = "Example:\n  airlock exec-told -- make test")]
+    ExecTold(Box<ExecArgs>),
     /// Show what a stage changes
     #[command(after_help = "Examples:
   airlock diff

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 1024 * 1024;
 
 /// One setting: its name, default, what it is for, and what it may be.
+#[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) key: &'static str,
     pub(crate) default: &'static str,
@@ -80,6 +81,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         check: |value| frame_bytes(value).is_some(),
     },
     Setting {
+        key: START,
+        default: "repeated",
+        about: "whether commands in quick succession start a kernel for those to come",
+        accepts: "repeated or never",
+        check: |value| ["repeated", "never"].contains(&value),
+    },
+    Setting {
         key: USERS,
         default: "",
         about: "other users of this machine whose agents may ask a kernel of yours",
@@ -93,10 +101,11 @@ const CERTIFICATES: &str = "adapters.certificates";
 /// Some forty times what all public authorities take.
 const CERTIFICATE_BYTES: u64 = 8 * 1024 * 1024;
 const FRAME_BYTES: &str = "kernel.frame_bytes";
+const START: &str = "kernel.start";
 const USERS: &str = "kernel.users";
 
 /// What only the person's own configuration says: a workspace could switch on what it brought.
-const OWN_ONLY: &[&str] = &[EXPERIMENTAL, CERTIFICATES, FRAME_BYTES, USERS];
+const OWN_ONLY: &[&str] = &[EXPERIMENTAL, CERTIFICATES, FRAME_BYTES, START, USERS];
 
 /// Most users besides one's own.
 const MOST_USERS: usize = 16;
@@ -171,7 +180,7 @@ impl Config {
         place: &Place,
         workspace: Option<&[u8]>,
         color: Option<&str>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Unusable> {
         let user = place.user_config();
         let (user_values, models) = match reading::bytes(&user, LONGEST) {
             Ok(bytes) => parse(&bytes, &user.display().to_string())?,
@@ -179,11 +188,9 @@ impl Config {
                 (BTreeMap::new(), None)
             }
             Err(error) => {
-                return Err(
-                    Failure::new(Kind::Failed, format!("cannot read {}", user.display()))
-                        .why(error)
-                        .fix("make it readable, or move it away"),
-                );
+                let what = format!("cannot read {}", user.display());
+                let failure = Failure::new(Kind::Failed, what).why(error);
+                return Err(failure.fix("make it readable, or move it away").into());
             }
         };
         let workspace_values = match workspace {
@@ -274,6 +281,11 @@ impl Config {
         users(self.get(USERS)).unwrap_or_default()
     }
 
+    /// Whether commands in quick succession start a kernel for those to come.
+    pub(crate) fn starts_kernels(&self) -> bool {
+        self.get(START) == "repeated"
+    }
+
     pub(crate) fn search_threads(&self) -> usize {
         self.get("search.threads").parse().unwrap_or(0)
     }
@@ -281,6 +293,13 @@ impl Config {
 
 fn variable_name(key: &str) -> String {
     format!("AIRLOCK_{}", key.to_uppercase().replace('.', "_"))
+}
+
+/// Whether a variable of that name is nothing but a setting, or none of Airlock's at all.
+pub(crate) fn is_plain_variable(name: &OsStr) -> bool {
+    let own = name.as_encoded_bytes().starts_with(b"AIRLOCK_");
+    let mut settings = SETTINGS.iter().map(|one| variable_name(one.key));
+    !own || settings.any(|setting| name == setting.as_str())
 }
 
 /// What to say of each variable of `environment` that looks like a setting and is none.
@@ -305,31 +324,74 @@ pub(crate) fn strange_variables<'a>(environment: impl Iterator<Item = &'a OsStr>
 /// How messages name what the person typed, as opposed to `in FILE:3`.
 pub(crate) const ON_THE_COMMAND_LINE: &str = "on the command line";
 
-/// The setting called `key`, or an error that suggests one.
-pub(crate) fn setting(key: &str, source: &str) -> Result<&'static Setting, Failure> {
-    SETTINGS
-        .iter()
-        .find(|setting| setting.key == key)
-        .ok_or_else(|| {
-            let fix = match closest(key, SETTINGS.iter().map(|setting| setting.key)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "`airlock config show` lists every setting".to_owned(),
-            };
-            Failure::new(
-                Kind::Usage,
-                format!("unknown setting `{}` {source}", shorten(key)),
-            )
-            .fix(fix)
-        })
+/// Why settings cannot be used. It is put into words by whoever says it: what it quotes has to be
+/// cleaned for that, which whoever does not say it has no use for.
+#[derive(Debug)]
+pub(crate) enum Unusable {
+    /// There is no setting of that name.
+    Unknown { key: String, source: String },
+    /// It has a value that it may not have.
+    Value {
+        setting: &'static Setting,
+        value: String,
+        source: String,
+    },
+    /// What keeps it from being read.
+    File(Failure),
 }
 
-fn check(key: &str, value: &str, source: &str) -> Result<(), Failure> {
+impl From<Failure> for Unusable {
+    fn from(failure: Failure) -> Self {
+        Self::File(failure)
+    }
+}
+
+impl Unusable {
+    pub(crate) fn failure(self) -> Failure {
+        let (what, fix) = match self {
+            Self::File(failure) => return failure,
+            Self::Unknown { key, source } => {
+                let near = closest(&key, SETTINGS.iter().map(|setting| setting.key));
+                let fix = near.map_or_else(
+                    || "`airlock config show` lists every setting".to_owned(),
+                    |near| format!("did you mean `{near}`?"),
+                );
+                (format!("unknown setting `{}` {source}", shorten(&key)), fix)
+            }
+            Self::Value {
+                setting: Setting { key, accepts, .. },
+                value,
+                source,
+            } => {
+                let value = shorten(&value);
+                let what = format!("`{value}` is no value for `{key}` {source}");
+                (what, format!("use {accepts}"))
+            }
+        };
+        Failure::new(Kind::Usage, what).fix(fix)
+    }
+}
+
+/// The setting called `key`.
+pub(crate) fn setting(key: &str, source: &str) -> Result<&'static Setting, Unusable> {
+    let mut settings = SETTINGS.iter();
+    let found = settings.find(|setting| setting.key == key);
+    found.ok_or_else(|| Unusable::Unknown {
+        key: key.to_owned(),
+        source: source.to_owned(),
+    })
+}
+
+fn check(key: &str, value: &str, source: &str) -> Result<(), Unusable> {
     let setting = setting(key, source)?;
     if (setting.check)(value) {
         return Ok(());
     }
-    let what = format!("`{}` is no value for `{key}` {source}", shorten(value));
-    Err(Failure::new(Kind::Usage, what).fix(format!("use {}", setting.accepts)))
+    Err(Unusable::Value {
+        setting,
+        value: value.to_owned(),
+        source: source.to_owned(),
+    })
 }
 
 fn shorten(text: &str) -> String {
@@ -337,10 +399,10 @@ fn shorten(text: &str) -> String {
 }
 
 /// What a workspace's own configuration sets.
-pub(crate) fn workspace_values(bytes: &[u8]) -> Result<BTreeMap<String, String>, Failure> {
+pub(crate) fn workspace_values(bytes: &[u8]) -> Result<BTreeMap<String, String>, Unusable> {
     match parse(bytes, airlock_kernel::CONFIG_FILE)? {
         (values, None) => Ok(values),
-        (_, Some(_)) => Err(not_a_workspaces()),
+        (_, Some(_)) => Err(not_a_workspaces().into()),
     }
 }
 
@@ -383,7 +445,7 @@ fn without_models(text: &str) -> (String, Option<String>) {
 
 type Parsed = (BTreeMap<String, String>, Option<String>);
 
-fn parse(bytes: &[u8], source: &str) -> Result<Parsed, Failure> {
+fn parse(bytes: &[u8], source: &str) -> Result<Parsed, Unusable> {
     let invalid = |why: String| {
         Failure::new(Kind::Usage, format!("cannot read configuration {source}"))
             .why(why)
@@ -407,11 +469,8 @@ fn parse(bytes: &[u8], source: &str) -> Result<Parsed, Failure> {
             .insert(key.trim().to_owned(), value.to_owned())
             .is_some()
         {
-            return Err(invalid(format!(
-                "line {} sets `{}` again",
-                number + 1,
-                key.trim()
-            )));
+            let why = format!("line {} sets `{}` again", number + 1, key.trim());
+            return Err(invalid(why).into());
         }
     }
     Ok((values, models))
@@ -419,7 +478,7 @@ fn parse(bytes: &[u8], source: &str) -> Result<Parsed, Failure> {
 
 /// Sets `key` in the user's file, leaving every other line as it is.
 pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
-    check(key, value, ON_THE_COMMAND_LINE)?;
+    check(key, value, ON_THE_COMMAND_LINE).map_err(Unusable::failure)?;
     let failed = |error: io::Error| {
         Failure::new(Kind::Failed, format!("cannot write {}", path.display()))
             .why(cause(&error))
@@ -430,7 +489,7 @@ pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(failed(error)),
     };
-    parse(old.as_bytes(), &path.display().to_string())?;
+    parse(old.as_bytes(), &path.display().to_string()).map_err(Unusable::failure)?;
     let line = format!("{key}: {value}");
     let is_key = |old: &str| {
         old.split_once(':')
@@ -477,6 +536,7 @@ mod tests {
         assert_eq!(values.len(), 2);
         assert_eq!(models.as_deref(), Some(list));
         let wrong = parse(format!("{list}colour: x\n").as_bytes(), "f").unwrap_err();
+        let wrong = wrong.failure();
         assert!(wrong.what().contains("f:7"), "{}", wrong.what());
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.yaml");
@@ -504,6 +564,22 @@ mod tests {
             "$AIRLOCK_COLOUR is no setting; did you mean `AIRLOCK_COLOR`?"
         );
         assert!(!told[1].contains('\u{1b}'), "{told:?}");
+    }
+
+    #[test]
+    fn only_a_setting_is_a_plain_variable_of_airlocks() {
+        for (name, want) in [
+            ("PATH", true),
+            ("AIRLOCK", true),
+            ("AIRLOCK_COLOR", true),
+            ("AIRLOCK_KERNEL_START", true),
+            ("AIRLOCK_SOCKET", false),
+            ("AIRLOCK_WORKSPACE", false),
+            ("AIRLOCK_COLOUR", false),
+            ("AIRLOCK_COLOR_", false),
+        ] {
+            assert_eq!(is_plain_variable(OsStr::new(name)), want, "{name}");
+        }
     }
 
     #[test]

@@ -3,11 +3,12 @@
 //! The only module that reads the environment, so that the libraries below never do.
 
 use crate::failure::{Failure, Kind};
-use airlock_kernel::Machine;
+use airlock_kernel::{CONFIG_FILE, Machine};
 use airlock_sandbox::launch::KERNEL_SOCKET;
 use airlock_service::Person;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The directories a command works with.
@@ -120,6 +121,13 @@ impl Place {
             self.state_home.join("airlock"),
             self.config_home.join("airlock"),
         ]
+    }
+
+    /// Whether the workspace brings settings, or something in their place.
+    pub(crate) fn has_settings(&self) -> bool {
+        let file = self.workspace.join(CONFIG_FILE);
+        let found = std::fs::symlink_metadata(file);
+        !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     /// The user's own configuration file.

@@ -52,6 +52,7 @@ mod cases {
     mod plugin;
     mod plugin_new;
     mod policy;
+    mod programs;
     mod renewal;
     mod review;
     mod session;

@@ -143,6 +143,8 @@ impl Session {
             .env("HOME", self.place("home"))
             .env("XDG_STATE_HOME", self.place("state"))
             .env("XDG_CONFIG_HOME", self.place("config"))
+            // Whether a page's commands come in quick succession is not for this to decide.
+            .env("AIRLOCK_KERNEL_START", "never")
             .stdin(std::process::Stdio::null())
             .output()
             .unwrap();

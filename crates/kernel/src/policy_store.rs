@@ -361,13 +361,20 @@ fn permitted(document: &Document, roles: &[Arc<str>]) -> Vec<Arc<str>> {
     roles.iter().flat_map(of).collect()
 }
 
-/// What no request may write, whatever the policy: state, keys and our own binary.
+/// Our own programs, which lie in one directory.
+const PROGRAMS: [&str; 3] = ["airlock", "airlock-main", "airlock-wasm"];
+
+/// What no request may write, whatever the policy: state, keys and our own programs.
 fn protected(workspace: &Workspace) -> Result<Protected, StartError> {
     let mut paths = vec![workspace.state().path().display().to_string()];
     let binary = std::env::current_exe()
         .ok()
         .and_then(|path| path.canonicalize().ok());
-    paths.extend(binary.map(|path| path.display().to_string()));
+    if let Some(binary) = binary {
+        let others = PROGRAMS.map(|name| binary.with_file_name(name));
+        let all = others.iter().chain([&binary]);
+        paths.extend(all.map(|path| path.display().to_string()));
+    }
     Protected::new(workspace.root().path(), paths.iter().map(String::as_str))
         .map_err(StartError::Protected)
 }

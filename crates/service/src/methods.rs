@@ -3,7 +3,7 @@
 use airlock_core::{Digest, SessionId};
 use airlock_kernel::{Call, Outcome, Presented, sanitise_line};
 use airlock_policy::approval::ApprovalId;
-use airlock_wire::{WireError, code};
+use airlock_wire::{ClientError, WireError, code};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -205,6 +205,19 @@ pub struct CallResult {
     /// about these; nobody but the command line is told them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<Value>,
+}
+
+impl CallResult {
+    /// From what a kernel answered to a call with these arguments, as it was before it crossed.
+    pub fn heard(answer: Value, arguments: &Value) -> Result<Self, ClientError> {
+        let result: Self = serde_json::from_value(answer)
+            .map_err(|error| ClientError::Nonsense(error.to_string()))?;
+        let asked = result.question.as_ref().unwrap_or(arguments);
+        Ok(Self {
+            outcome: result.outcome.asked(asked),
+            ..result
+        })
+    }
 }
 
 /// Parameters of `exec`, besides its descriptors: standard input if there is one, then standard

@@ -144,7 +144,7 @@ impl Remote {
     pub fn call(&mut self, call: &Call, person: Option<Person>) -> Result<CallResult, ClientError> {
         let params = CallParams::of(call, person);
         let value = self.client.call("call", told(&params))?;
-        heard(value, &call.arguments)
+        CallResult::heard(value, &call.arguments)
     }
 
     /// The same, until `cancel` takes it back.
@@ -158,7 +158,7 @@ impl Remote {
         });
         cancel.steered_by(&steer);
         let value = self.client.answer(id)?;
-        heard(value, &call.arguments)
+        CallResult::heard(value, &call.arguments)
     }
 
     /// Asks about a run of a workflow.
@@ -217,8 +217,9 @@ impl Remote {
         answered.map(drop)
     }
 
-    /// Runs a command the person typed. `begun` is handed what steers it; `wait` returns when what it
-    /// is handed can be read, and does meanwhile what else there is to do.
+    /// Runs a command the person typed, and gives what the kernel answers, to be read by
+    /// [`CallResult::heard`]. `begun` is handed what steers it; `wait` returns when what it is handed can
+    /// be read, and does meanwhile what else there is to do.
     pub fn exec(
         &mut self,
         arguments: &Value,
@@ -226,7 +227,7 @@ impl Remote {
         ends: Ends<'_>,
         begun: impl FnOnce(Steer),
         mut wait: impl FnMut(BorrowedFd<'_>),
-    ) -> Result<CallResult, ClientError> {
+    ) -> Result<Value, ClientError> {
         let run = 1;
         let params = ExecParams {
             arguments: arguments.clone(),
@@ -243,13 +244,12 @@ impl Remote {
             id,
             run,
         });
-        let value = loop {
+        loop {
             wait(self.client.as_fd());
             if let Some(value) = self.client.take_in(id)? {
-                break value;
+                return Ok(value);
             }
-        };
-        heard(value, arguments)
+        }
     }
 }
 
@@ -297,15 +297,4 @@ fn list(value: Value) -> Result<Vec<Value>, ClientError> {
 
 fn told(params: &impl serde::Serialize) -> Value {
     serde_json::to_value(params).unwrap_or_default()
-}
-
-/// A result as it was before it crossed.
-fn heard(value: Value, arguments: &Value) -> Result<CallResult, ClientError> {
-    let result: CallResult =
-        serde_json::from_value(value).map_err(|error| ClientError::Nonsense(error.to_string()))?;
-    let asked = result.question.as_ref().unwrap_or(arguments);
-    Ok(CallResult {
-        outcome: result.outcome.asked(asked),
-        ..result
-    })
 }

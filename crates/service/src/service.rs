@@ -22,9 +22,10 @@ use airlock_wire::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -63,7 +64,18 @@ impl Program {
         // The file that runs, not one that has its name by now.
         let running = std::fs::metadata("/proc/self/exe");
         let facts = running.or_else(|_| std::fs::metadata(&path))?;
-        Ok(Self {
+        Ok(Self::of(path, &facts))
+    }
+
+    /// The one at `path`, as one of that file would say of itself.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let facts = std::fs::metadata(&path)?;
+        Ok(Self::of(path, &facts))
+    }
+
+    fn of(path: PathBuf, facts: &Metadata) -> Self {
+        Self {
             path,
             file: [
                 facts.dev().cast_signed(),
@@ -71,7 +83,7 @@ impl Program {
                 facts.mtime(),
                 facts.mtime_nsec(),
             ],
-        })
+        }
     }
 }
 

@@ -38,15 +38,18 @@ pub(super) fn rows(
     times: Times,
 ) -> Result<Vec<Row>, Failure> {
     let place = Place::small(home, "library")?;
-    let served = Served::start(home);
-    let (mut ours, mut rows) = ours(person, home, &place)?;
-    match &served {
-        Ok(served) => ours.push(served.ours()?),
+    let used = Used::begin(home);
+    let (mut ours, mut rows) = (Vec::new(), Vec::new());
+    match &used {
+        Ok(used) => ours.push(used.ours()?),
         Err(why) => {
-            let what = format!("{SERVED} as {person}");
-            rows.push(Row::missing(what, BWRAP_WANTED, why.to_string()));
+            let what = format!("{USED} as {person}");
+            let why = format!("it does not run: {why}");
+            rows.push(Row::missing(what, BWRAP_WANTED, why));
         }
     }
+    ours.push(alone(home)?);
+    ours.push(library(&place));
     match bwrap(home) {
         Ready::Is(mut peer) => rows.extend(beside_bwrap(person, &mut ours, &mut peer, times)?),
         Ready::Not(why) => {
@@ -60,13 +63,8 @@ pub(super) fn rows(
     Ok(rows)
 }
 
-/// What there is of ours to measure, and rows for what there is not.
-fn ours<'a>(
-    person: &str,
-    home: &'a Path,
-    place: &'a Place,
-) -> Result<(Vec<Ours<'a>>, Vec<Row>), Failure> {
-    let library = Ours {
+fn library(place: &Place) -> Ours<'_> {
+    Ours {
         what: "cold library `start`, `run`, `stop`",
         is_target: false,
         run: Box::new(move || {
@@ -75,23 +73,18 @@ fn ours<'a>(
             sandbox.stop();
             Ok(())
         }),
-    };
-    let what = "cold `airlock exec -- true`";
-    let mut command = airlock(home, "workspace", &["exec", "--", "true"])?;
-    let missing = match once(&mut command) {
-        Ok(()) => {
-            let whole = Ours {
-                what,
-                is_target: true,
-                run: Box::new(move || once(&mut command)),
-            };
-            return Ok((vec![whole, library], Vec::new()));
-        }
-        Err(why) => why.to_string(),
-    };
-    let what = format!("{what} as {person}");
-    let row = Row::missing(what, BWRAP_WANTED, format!("it does not run: {missing}"));
-    Ok((vec![library], vec![row]))
+    }
+}
+
+/// The whole command where none came before it: it does all by itself, and leaves nothing running.
+fn alone(home: &Path) -> Result<Ours<'_>, Failure> {
+    let mut command = airlock(home, "alone", &["exec", "--", "true"])?;
+    command.env("AIRLOCK_KERNEL_START", "never");
+    Ok(Ours {
+        what: "a first `airlock exec -- true`, without a kernel",
+        is_target: false,
+        run: Box::new(move || once(&mut command)),
+    })
 }
 
 /// The whole command, on a workspace of its own.
@@ -105,22 +98,33 @@ fn airlock(home: &Path, workspace: &str, words: &[&str]) -> Result<Command, Fail
     Ok(command)
 }
 
-/// A workspace for which a kernel runs, as long as this lives.
-struct Served<'a> {
+/// A workspace in which commands were run before, so that they started a kernel for those to come. It
+/// ends with this.
+struct Used<'a> {
     home: &'a Path,
 }
 
-const SERVED: &str = "cold `airlock exec -- true` while a kernel runs";
+const USED: &str = "cold `airlock exec -- true`";
 
-impl<'a> Served<'a> {
-    fn start(home: &'a Path) -> Result<Self, Failure> {
-        let served = Self { home };
-        once(&mut served.airlock(&["kernel"])?)?;
-        Ok(served)
+/// How many commands may run until a kernel takes one.
+const BEFORE: usize = 200;
+
+impl<'a> Used<'a> {
+    fn begin(home: &'a Path) -> Result<Self, Failure> {
+        let used = Self { home };
+        let mut command = used.airlock(&["exec", "--", "true"])?;
+        for _ in 0..BEFORE {
+            undisturbed(&mut || once(&mut command))?;
+            if used.calls().is_ok_and(|calls| calls > 0) {
+                return Ok(used);
+            }
+        }
+        let why = format!("{BEFORE} commands started no kernel for those to come");
+        Err(Failure::new(why))
     }
 
     fn airlock(&self, words: &[&str]) -> Result<Command, Failure> {
-        airlock(self.home, "served", words)
+        airlock(self.home, "used", words)
     }
 
     /// The whole command, which that kernel is seen to take.
@@ -132,7 +136,7 @@ impl<'a> Served<'a> {
             return Err(Failure::new("the kernel that runs did not run the command"));
         }
         Ok(Ours {
-            what: SERVED,
+            what: USED,
             is_target: true,
             run: Box::new(move || once(&mut command)),
         })
@@ -147,7 +151,7 @@ impl<'a> Served<'a> {
     }
 }
 
-impl Drop for Served<'_> {
+impl Drop for Used<'_> {
     fn drop(&mut self) {
         if let Ok(mut stop) = self.airlock(&["kernel", "stop"]) {
             // One that does not stop ends by itself when nobody asks it anything for long.

@@ -101,11 +101,12 @@ impl Hall {
             .tempdir()?;
         let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
         open(directory.path())?;
-        let whole = programs::below(directory.path()).join("airlock");
-        for (built, copy) in [
-            (std::env::current_exe()?, worker_below(directory.path())),
-            (programs::handed_out("airlock")?, whole),
-        ] {
+        let below = programs::below(directory.path());
+        let mut copies = vec![(std::env::current_exe()?, worker_below(directory.path()))];
+        for name in programs::AIRLOCK {
+            copies.push((programs::handed_out(name)?, below.join(name)));
+        }
+        for (built, copy) in copies {
             if let (true, Some(place)) = (built.is_file(), copy.parent()) {
                 fs::create_dir_all(place)?;
                 open(place)?;

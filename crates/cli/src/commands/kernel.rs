@@ -20,9 +20,11 @@ use signal_hook::iterator::Signals;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -57,8 +59,11 @@ pub(crate) enum Action {
 
 /// How long a kernel may take to serve, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a kernel stays that was started because a plugin was called.
+/// How long a kernel stays that was started because somebody needed one.
 const ON_DEMAND: &str = "2m";
+/// Where it is noted that a command was run without one, and how soon after it another counts as repeated.
+const COMMANDED: &str = "commanded";
+const SUCCESSION: Duration = Duration::from_mins(1);
 /// How a kernel ends that a supervisor started for a workspace which another one serves: `airlock-bootstrap`
 /// goes by it, and does not start it again.
 const TAKEN: u8 = 75;
@@ -362,6 +367,34 @@ pub(super) fn start_on_demand(place: &Place) {
     if let (Ok(mut child), Ok((state, _))) = (started, open::state(place)) {
         let _awaited = awaited(&state, &mut child);
     }
+}
+
+/// Notes that a command was run without a kernel that stays, and starts one for those to come where
+/// the last such command was a moment ago. Waits for nothing: the next command uses it if it serves by
+/// then. One that runs and did not take this command is left as it is.
+pub(super) fn start_for_more(place: &Place, state: &Path) {
+    let repeated = noted(&state.join(COMMANDED)).is_some_and(|age| age < SUCCESSION);
+    if !repeated || airlock_service::running(state).is_some_and(|notice| notice.is_alive()) {
+        return;
+    }
+    let started = program(place, ON_DEMAND).and_then(|mut command| {
+        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+        // What a person sends to this command is not for one that outlives it.
+        quiet.process_group(0).spawn()
+    });
+    // The next command tries again, and until then each does its own work.
+    drop(started);
+}
+
+/// How long ago `file` was noted last, if it was; and notes it now.
+fn noted(file: &Path) -> Option<Duration> {
+    let last = std::fs::metadata(file).and_then(|found| found.modified());
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create(true).truncate(false).mode(0o600);
+    let now = SystemTime::now();
+    opened.open(file).ok()?.set_modified(now).ok()?;
+    // A clock that was set back tells nothing.
+    now.duration_since(last.ok()?).ok()
 }
 
 /// Starts one and waits until it serves. What keeps it from that it says itself.

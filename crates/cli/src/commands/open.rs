@@ -2,7 +2,7 @@
 
 use super::exec::Ahead;
 use crate::args::{Color, Global};
-use crate::config::Config;
+use crate::config::{Config, Unusable};
 use crate::failure::{Failure, Kind};
 use crate::models::Configured;
 use crate::output::{Output, count};
@@ -16,6 +16,7 @@ use airlock_kernel::{
 use airlock_service::{
     Accompanied, Afresh, Door, Program, Remote, SandboxReception, Settings, Standing, accompany,
 };
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,13 +48,17 @@ pub(super) fn hurried(
     global: &Global,
     ahead: Ahead,
     output: &mut Output,
-) -> Result<Kernel, Failure> {
+) -> Result<(Kernel, Config), Failure> {
     let Ahead {
         place,
         workspace,
         sandboxes,
     } = ahead;
-    let config = configured(global, &place, Some(&workspace))?;
+    let config = configured(
+        global,
+        &place,
+        Some(&workspace).filter(|_| place.has_settings()),
+    )?;
     apply_color(&config);
     let kernel = embedded_in(
         workspace,
@@ -64,7 +69,7 @@ pub(super) fn hurried(
     let kernel = kernel.with_sandboxes(sandboxes);
     announce(&kernel, output);
     tell(&kernel, output);
-    Ok(kernel)
+    Ok((kernel, config))
 }
 
 /// What a person should know of a kernel that was opened to stay.
@@ -151,11 +156,20 @@ pub(super) fn tell_late(kernel: &Kernel, output: &mut Output) {
 
 /// What shows in a kernel's results besides policy.
 pub(super) fn settings(place: &Place, config: &Config) -> Result<Settings, Failure> {
+    settings_of(Program::own(), place, config)
+}
+
+/// The same for kernels of `program`.
+pub(super) fn settings_of(
+    program: io::Result<Program>,
+    place: &Place,
+    config: &Config,
+) -> Result<Settings, Failure> {
     Ok(Settings {
         definitions: own_definitions(place, config)?.digest(),
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
-        program: Program::own().map_err(|error| {
+        program: program.map_err(|error| {
             Failure::new(Kind::Failed, "cannot tell which program this is").why(error)
         })?,
         models: Digest::of(config.models().unwrap_or_default().as_bytes()),
@@ -296,8 +310,10 @@ fn broken(detail: &str) -> String {
 
 /// The settings in force; the workspace's file counts only while it is trusted.
 pub(super) fn configuration(global: &Global, place: &Place) -> Result<Config, Failure> {
-    let workspace = Workspace::open(&place.workspace, &place.state_home).ok();
-    configured(global, place, workspace.as_ref())
+    // Without a file there is nothing to be trusted, and to judge it takes all that comes with it.
+    let own = place.has_settings();
+    let workspace = own.then(|| Workspace::open(&place.workspace, &place.state_home).ok());
+    configured(global, place, workspace.flatten().as_ref())
 }
 
 fn configured(
@@ -313,7 +329,7 @@ fn configured(
         Color::Always => "always",
         Color::Never => "never",
     });
-    Config::gather(place, trusted.as_deref(), color)
+    Config::gather(place, trusted.as_deref(), color).map_err(Unusable::failure)
 }
 
 pub(super) fn apply_color(config: &Config) {

@@ -1,6 +1,6 @@
 //! Policy scripts with real workers: this program, in its sandbox, on the kernel's road.
 
-use crate::support::{World, binary};
+use crate::support::{World, whole};
 use airlock_kernel::{
     Call, Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig, Lifetime, Outcome,
     PolicyOrigin, WorkerProgram,
@@ -71,7 +71,7 @@ fn open(world: &World) -> Kernel {
         output_bytes: DEFAULT_OUTPUT_BYTES,
         search_threads: 2,
         worker: Some(WorkerProgram {
-            path: Path::new(binary()).canonicalize().unwrap(),
+            path: Path::new(whole()).canonicalize().unwrap(),
             arguments: vec![
                 "--workspace".into(),
                 workspace.into(),

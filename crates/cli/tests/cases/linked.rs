@@ -1,4 +1,6 @@
-//! The program as the linker left it.
+//! The programs as the linker left them.
+
+use crate::support::{binary, whole};
 
 /// Kinds of segments, and an entry of the dynamic one, by their numbers in the format.
 const DYNAMIC: u64 = 2;
@@ -20,8 +22,14 @@ fn place(number: u64) -> usize {
 /// How calls between crates are compiled must cost none of what a program has against being taken
 /// over: every address is random, and every table of addresses is read-only before anything runs.
 #[test]
-fn the_program_lies_anywhere_and_its_tables_are_closed_before_it_begins() {
-    let file = std::fs::read(env!("CARGO_BIN_EXE_airlock")).unwrap();
+fn the_programs_lie_anywhere_and_their_tables_are_closed_before_they_begin() {
+    for program in [binary(), whole()] {
+        lies_anywhere(program);
+    }
+}
+
+fn lies_anywhere(program: &str) {
+    let file = std::fs::read(program).unwrap();
     assert_eq!(&file[..6], b"\x7fELF\x02\x01", "64 bits, lowest byte first");
     let (first, size, count) = (
         place(number(&file, 32, 8)),

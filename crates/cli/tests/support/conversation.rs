@@ -177,7 +177,7 @@ impl Conversation {
             let children = std::fs::read_to_string(path).unwrap_or_default();
             for child in children.split_whitespace() {
                 let program = std::fs::read_link(format!("/proc/{child}/exe"));
-                if program.is_ok_and(|program| program == std::path::Path::new(super::binary())) {
+                if program.is_ok_and(|program| program == std::path::Path::new(super::whole())) {
                     return rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
                 }
                 parents.push(child.to_owned());

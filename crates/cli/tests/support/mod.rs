@@ -159,6 +159,8 @@ impl World {
             .env("HOME", self.path("home"))
             .env("XDG_STATE_HOME", self.path("state"))
             .env("XDG_CONFIG_HOME", self.path("config"))
+            // What a test leaves behind is not to depend on how fast it was.
+            .env("AIRLOCK_KERNEL_START", "never")
             .stdin(Stdio::null());
     }
 
@@ -253,11 +255,22 @@ pub(crate) fn binary() -> &'static str {
     env!("CARGO_BIN_EXE_airlock")
 }
 
-/// Copies the binary to `to`. Another process does: what this one holds open for writing, a thread that
-/// starts something meanwhile hands on, and nobody can run such a file.
+/// The program that the binary hands most of its work to.
+pub(crate) fn whole() -> &'static str {
+    env!("CARGO_BIN_EXE_airlock-main")
+}
+
+/// Copies the binary to `to`, and beside it what it hands most of its work to. Another process does: what
+/// this one holds open for writing, a thread that starts something meanwhile hands on, and nobody can run
+/// such a file.
 pub(crate) fn copy_binary(to: &Path) {
-    let copied = program("cp").arg(binary()).arg(to).status().unwrap();
-    assert!(copied.success());
+    for (from, to) in [
+        (binary(), to),
+        (whole(), &to.with_file_name("airlock-main")),
+    ] {
+        let copied = program("cp").arg(from).arg(to).status().unwrap();
+        assert!(copied.success());
+    }
 }
 
 /// A program, or the command that installs it when it is missing.

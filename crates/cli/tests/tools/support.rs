@@ -133,7 +133,7 @@ fn open(outer: &TempDir, lifetime: Lifetime) -> Kernel {
         output_bytes: DEFAULT_OUTPUT_BYTES,
         search_threads: 2,
         worker: Some(WorkerProgram {
-            path: PathBuf::from(env!("CARGO_BIN_EXE_airlock"))
+            path: PathBuf::from(env!("CARGO_BIN_EXE_airlock-main"))
                 .canonicalize()
                 .unwrap(),
             arguments: vec!["script-worker".into()],

@@ -40,6 +40,11 @@ pub struct WorkerProgram {
 }
 
 impl WorkerProgram {
+    /// The program people call, which lies beside it and hands most of its work to it.
+    pub(crate) fn called(&self) -> PathBuf {
+        self.path.with_file_name("airlock")
+    }
+
     /// The same program as a worker that changes files: it must call
     /// [`serve_files`](crate::serve_files) then.
     pub(crate) fn for_files(&self) -> Self {

@@ -22,6 +22,7 @@ use airlock_policy::{Decision, Document, Layer, Narrowing, Opinion};
 use airlock_sandbox::plan::{Class, Classes, Limit, Limits};
 use airlock_sandbox::{Plan, Reach};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a job is planned on.
@@ -207,6 +208,13 @@ fn resolved(job: &Job, grounds: &Grounds<'_>, socket: bool) -> Result<Job, Proce
     if shared || socket {
         let worker = grounds.worker.and_then(|worker| worker.path.to_str());
         job.reads.extend(worker.map(real).transpose()?);
+    }
+    if socket {
+        // By it a program asks, where it was installed or built with the worker.
+        let called = grounds.worker.map(WorkerProgram::called);
+        let called = called.filter(|path| path.is_file());
+        let called = called.as_deref().and_then(Path::to_str);
+        job.reads.extend(called.map(real).transpose()?);
     }
     match &job.work {
         Work::Command | Work::Tests(_) | Work::Git(_) => {}

@@ -53,6 +53,13 @@ impl Begun {
 }
 
 impl Hail {
+    /// Says hello to the kernel that runs, if `line` is plainly an `airlock exec` in the workspace one
+    /// stands in.
+    pub(super) fn of(line: &[OsString]) -> Option<Self> {
+        let place = is_plain(line).then(|| Place::find(None).ok()).flatten()?;
+        Self::to(place).ok()?.ok()
+    }
+
     /// Says hello in the workspace the whole line names, if a kernel runs there.
     pub(super) fn find(global: &Global) -> Result<Option<Self>, Failure> {
         let place = Place::find(global.workspace.as_deref())?;

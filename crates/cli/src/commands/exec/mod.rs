@@ -4,12 +4,16 @@
 //! itself has to say goes to stderr, after it.
 
 mod ahead;
+mod handed;
+mod passing;
 mod report;
 mod running;
 mod sinks;
 
 pub(crate) use ahead::{Ahead, Begun};
+pub(crate) use handed::Small;
 
+use super::kernel::start_for_more;
 use super::{open, outcome};
 use crate::args::{ExecArgs, Global};
 use crate::failure::{Ending, Failure, Kind};
@@ -20,6 +24,7 @@ use crate::terminal::{Level, Raw, Watch, size};
 use ahead::Hail;
 use airlock_kernel::{Attached, Call, Front, Kernel, Outcome};
 use airlock_sandbox::launch::{Stdin, TerminalSize};
+use passing::Passing;
 use serde_json::{Map, Value, json};
 use sinks::{Captured, Passed};
 use std::io::{self, IsTerminal as _, Write};
@@ -43,15 +48,23 @@ pub(super) fn run(
     begun: Option<Begun>,
     output: &mut Output,
 ) -> Ending {
-    execute(global, args, begun, output).map_err(|failure| {
-        let code = match failure.kind {
-            Kind::Denied => DENIED,
-            Kind::NeedsReview => NEEDS_REVIEW,
-            Kind::Unenforceable => NOT_ENFORCEABLE,
-            Kind::Failed | Kind::Usage => INTERNAL,
-        };
-        failure.ending_with(code)
-    })
+    execute(global, args, begun, output).map_err(own_code)
+}
+
+/// Says what came of a command that the small program had the running kernel run.
+pub(super) fn tell(args: &ExecArgs, output: &mut Output) -> Ending {
+    handed::tell(args, output).map_err(own_code)
+}
+
+/// With a code that no command's own looks like.
+fn own_code(failure: Failure) -> Failure {
+    let code = match failure.kind {
+        Kind::Denied => DENIED,
+        Kind::NeedsReview => NEEDS_REVIEW,
+        Kind::Unenforceable => NOT_ENFORCEABLE,
+        Kind::Failed | Kind::Usage => INTERNAL,
+    };
+    failure.ending_with(code)
 }
 
 fn execute(global: &Global, args: &ExecArgs, begun: Option<Begun>, output: &mut Output) -> Ending {
@@ -72,7 +85,8 @@ fn execute(global: &Global, args: &ExecArgs, begun: Option<Begun>, output: &mut 
     }
     let ahead = ahead.map_or_else(|| begun_here(global), Ok)?;
     let watch = Watch::begin().map_err(Failure::unwatched)?;
-    let kernel = open::hurried(global, ahead, output)?;
+    let place = ahead.place.clone();
+    let (kernel, config) = open::hurried(global, ahead, output)?;
     let root = Path::new(kernel.workspace().root().path());
     let call = Call::new("exec.own", arguments(args, root)?);
     let session = Session {
@@ -96,12 +110,15 @@ fn execute(global: &Global, args: &ExecArgs, begun: Option<Begun>, output: &mut 
     let Some(ran) = done.ran.as_deref() else {
         return Err(Failure::new(Kind::Failed, "the command left no result"));
     };
-    let exit = session.exit(ran, &streams)?;
+    let exit = session.passing(&streams).exit(ran)?;
     open::warn_of_break(&kernel, Duration::ZERO, output);
     if output.is_json() {
         report::object(&done, ran, exit, &streams, output);
     } else {
         report::notes(ran, args, output);
+    }
+    if config.starts_kernels() {
+        start_for_more(&place, kernel.workspace().state().path());
     }
     Ok(exit)
 }
@@ -202,25 +219,17 @@ impl Session<'_> {
         })
     }
 
-    /// The command's own code; for one we ended, the signal that had us do it. An error if some of what it
-    /// said is lost.
-    fn exit(&self, ran: &airlock_kernel::Ran, target: &Target) -> Result<u8, Failure> {
-        if let Some(error) = target.lost() {
-            let what = "the command was ended: what it says cannot be written";
-            return Err(Failure::new(Kind::Failed, what).why(error).fix(
-                "make room, or write elsewhere; what it changed is in the stage: airlock diff",
-            ));
-        }
-        let cancelled = ran.word() == "cancelled";
+    /// How it went to pass on what it said.
+    fn passing(&self, target: &Target) -> Passing {
         let signal = match target {
             // Nobody reads on: what the command itself would have died of.
             Target::Passed(out, _) if out.is_closed() => Some(13),
             Target::Passed(..) | Target::Captured(..) => self.watch.last(),
         };
-        Ok(match signal.filter(|_| cancelled) {
-            Some(number) => 128_u8.saturating_add(number),
-            None => ran.exit(),
-        })
+        Passing {
+            lost: target.lost().map(ToString::to_string),
+            signal,
+        }
     }
 }
 

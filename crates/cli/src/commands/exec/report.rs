@@ -10,6 +10,13 @@ use serde_json::{Value, json};
 /// Denials that are named; the log has how many there were.
 const NAMED: usize = 10;
 
+/// Whether there is nothing that [`notes`] would say.
+pub(super) fn is_silent(ran: &Ran) -> bool {
+    let changed = ran.stage.is_some() && ran.changes.is_some_and(|changes| changes > 0);
+    let kept = ran.refusals.is_empty() && ran.put_back.is_empty();
+    ran.not_started.is_none() && ran.limit().is_none() && kept && !changed
+}
+
 /// Says what the person would not see in the command's own output.
 pub(super) fn notes(ran: &Ran, args: &ExecArgs, output: &mut Output) {
     let program = args.command.first().map(String::as_str).unwrap_or_default();

@@ -3,14 +3,16 @@
 
 use super::super::{open, outcome};
 use super::ahead::Hail;
+use super::passing::Passing;
 use super::{Session, Target, arguments, report};
 use crate::args::{ExecArgs, Global};
-use crate::failure::{Failure, Kind};
+use crate::config::Config;
+use crate::failure::{Ending, Failure, Kind};
 use crate::output::Output;
 use crate::terminal::{Raw, Watch, size};
 use airlock_kernel::Outcome;
 use airlock_sandbox::launch::Stdin;
-use airlock_service::{CallResult, Ends, Remote, Standing};
+use airlock_service::{CallResult, ClientError, Ends, Person, Program, Remote, Standing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use std::io::{self, PipeReader, Read as _, Write};
@@ -27,57 +29,105 @@ pub(super) fn execute(
     output: &mut Output,
 ) -> Result<Option<u8>, Failure> {
     let config = open::configuration(global, &hail.place)?;
-    let settings = open::settings(&hail.place, &config);
-    let found = settings.ok().and_then(|settings| hail.found(&settings));
-    let Some((mut remote, place)) = found else {
-        return Ok(None);
-    };
-    let (Some(person), Some(root)) = (place.person(), remote.root().map(str::to_owned)) else {
+    let Some(mut there) = There::found(hail, &config, Program::own()) else {
         return Ok(None);
     };
     open::apply_color(&config);
     let watch = Watch::from_afar().map_err(Failure::unwatched)?;
-    let call = arguments(args, Path::new(&root))?;
     let session = Session {
         args,
         watch: &watch,
         json: output.is_json(),
     };
     let mut target = session.streams();
-    let Some(result) = session.remotely(&mut remote, &call, person, &mut target)? else {
+    let call = there.call(args)?;
+    let answer = session.remotely(&mut there, &call, &mut target)?;
+    let Some(result) = heard(answer, &call)? else {
         return Ok(None);
     };
+    let passing = session.passing(&target);
+    tell(result, args, (&target, &passing), output).map(Some)
+}
+
+/// A kernel that runs and would do what one of this command's own would.
+pub(super) struct There {
+    remote: Remote,
+    person: Person,
+    root: String,
+}
+
+impl There {
+    /// The kernel that was said hello to, if it was opened by `program` with what `config` says.
+    pub(super) fn found(hail: Hail, config: &Config, program: io::Result<Program>) -> Option<Self> {
+        let settings = open::settings_of(program, &hail.place, config).ok()?;
+        let (remote, place) = hail.found(&settings)?;
+        Some(Self {
+            person: place.person()?,
+            root: remote.root()?.to_owned(),
+            remote,
+        })
+    }
+
+    /// The call's arguments.
+    pub(super) fn call(&self, args: &ExecArgs) -> Result<Value, Failure> {
+        arguments(args, Path::new(&self.root))
+    }
+}
+
+/// What it said to the command; none if this process has to run it: the kernel ended between two
+/// words, or a person has to be asked.
+pub(super) fn heard(
+    answer: Result<Value, ClientError>,
+    call: &Value,
+) -> Result<Option<CallResult>, Failure> {
+    let result = match answer.and_then(|answer| CallResult::heard(answer, call)) {
+        Ok(result) => result,
+        Err(error) if error.is_untaken() => return Ok(None),
+        Err(error) => {
+            return Err(Failure::of(Kind::Failed, &error)
+                .headed("the running kernel did not answer")
+                .fix("`airlock audit log` says what was done; try again"));
+        }
+    };
+    let asks = matches!(result.outcome, Outcome::NeedsReview(_));
+    Ok(Some(result).filter(|_| !asks))
+}
+
+/// Says what came of it.
+pub(super) fn tell(
+    result: CallResult,
+    args: &ExecArgs,
+    (target, passing): (&Target, &Passing),
+    output: &mut Output,
+) -> Ending {
     let CallResult {
         outcome,
         untrusted,
         broken,
         question: _,
     } = result;
-    if let Outcome::NeedsReview(_) = outcome {
-        return Ok(None);
-    }
     open::told(&Standing { untrusted, broken }, output);
     let done = outcome::done(outcome)?;
     let Some(ran) = done.ran.as_deref() else {
         return Err(Failure::new(Kind::Failed, "the command left no result"));
     };
-    let exit = session.exit(ran, &target)?;
+    let exit = passing.exit(ran)?;
     if output.is_json() {
-        report::object(&done, ran, exit, &target, output);
+        report::object(&done, ran, exit, target, output);
     } else {
         report::notes(ran, args, output);
     }
-    Ok(Some(exit))
+    Ok(exit)
 }
 
 impl Session<'_> {
-    fn remotely(
+    /// Has it run `there`, and gives what was answered. A failure is one from before it was asked.
+    pub(super) fn remotely(
         &self,
-        remote: &mut Remote,
-        arguments: &Value,
-        person: airlock_service::Person,
+        there: &mut There,
+        call: &Value,
         target: &mut Target,
-    ) -> Result<Option<CallResult>, Failure> {
+    ) -> Result<Result<Value, ClientError>, Failure> {
         let no_pipe =
             |error: io::Error| Failure::new(Kind::Failed, "cannot make a pipe").why(error);
         let (from_stdout, stdout) = io::pipe().map_err(no_pipe)?;
@@ -113,19 +163,13 @@ impl Session<'_> {
             terminal,
         };
         let begun = |steer| self.watch.started(Arc::new(steer));
-        let result = remote.exec(arguments, Some(person), ends, begun, |answer| {
+        let person = Some(there.person.clone());
+        let answer = there.remote.exec(call, person, ends, begun, |answer| {
             relay.until(Some(answer));
         });
         // The answer comes after everything that was written.
         relay.until(None);
-        match result {
-            Ok(result) => Ok(Some(result)),
-            // It ended between two words: this process runs the command itself.
-            Err(error) if error.is_untaken() => Ok(None),
-            Err(error) => Err(Failure::of(Kind::Failed, &error)
-                .headed("the running kernel did not answer")
-                .fix("`airlock audit log` says what was done; try again")),
-        }
+        Ok(answer)
     }
 }
 

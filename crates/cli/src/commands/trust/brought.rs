@@ -6,7 +6,7 @@
 //! how output is read.
 
 use crate::commands::plugin;
-use crate::config;
+use crate::config::{self, Unusable};
 use crate::failure::Failure;
 use crate::output::{Output, Tone, styled};
 use crate::visible::visible;
@@ -50,7 +50,7 @@ fn lines(path: &str, bytes: &[u8]) -> Result<Vec<String>, Failure> {
 }
 
 fn settings(bytes: &[u8]) -> Result<Vec<String>, Failure> {
-    let values = config::workspace_values(bytes)?;
+    let values = config::workspace_values(bytes).map_err(Unusable::failure)?;
     let line = |(key, value): (&String, &String)| {
         let counts = config::is_a_workspaces(key);
         let note = if counts {

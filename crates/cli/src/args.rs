@@ -63,7 +63,24 @@ impl Cli {
 }
 
 /// The hidden command that says what came of one which the small program had run.
-pub(crate) const EXEC_TOLD: &str = "exec-told";
+pub(crate) const EXEC_TOLD: &str = "outcome-worker";
+
+/// Whether `line` is an `airlock exec`, as far as one can tell that did not read it.
+pub(crate) fn is_exec(line: &[OsString]) -> bool {
+    let is_flag = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
+    let command = own_words(line).find(|word| !is_flag(word));
+    command.is_some_and(|word| word == "exec" || word == EXEC_TOLD)
+}
+
+/// Whether `line` asks for JSON: a program that did so reads nothing else, whatever is wrong.
+pub(crate) fn wants_json(line: &[OsString]) -> bool {
+    own_words(line).any(|word| word == "--json")
+}
+
+/// The words that are for us, and not for a command that we run.
+fn own_words(line: &[OsString]) -> impl Iterator<Item = &OsString> {
+    line.iter().skip(1).take_while(|word| *word != "--")
+}
 
 /// `airlock exec` without its name. What it makes nothing of is for the whole to explain.
 #[derive(Debug, Parser)]
@@ -123,7 +140,11 @@ here, 124 timed out or over a limit, 125 internal, 126 not executable, 127 not
 found, 128+n signal.")]
     Exec(Box<ExecArgs>),
     /// Say what came of a command that the running kernel ran
-    #[command(hide = true, after_help = "Example:\n  airlock exec-told -- make test")]
+    #[command(
+        hide = true,
+        after_help = "Example:\n  airlock outcome-worker -- make test"
+    )]
+    #[command(name = "outcome-worker")]
     ExecTold(Box<ExecArgs>),
     /// Show what a stage changes
     #[command(after_help = "Examples:

@@ -281,9 +281,11 @@ impl Config {
         users(self.get(USERS)).unwrap_or_default()
     }
 
-    /// Whether commands in quick succession start a kernel for those to come.
+    /// Whether commands in quick succession start a kernel for those to come. Never one that would open
+    /// its socket to other users, or go on with keys from the environment of the command that started it.
     pub(crate) fn starts_kernels(&self) -> bool {
-        self.get(START) == "repeated"
+        let has_keys = self.models().is_some_and(|models| models.contains("env"));
+        self.get(START) == "repeated" && self.users().is_empty() && !has_keys
     }
 
     pub(crate) fn search_threads(&self) -> usize {

@@ -1,7 +1,7 @@
 //! `airlock`: hands a plain `airlock exec` to the running kernel, and everything else to the whole
 //! program.
 
-use crate::args::EXEC_TOLD;
+use crate::args::{EXEC_TOLD, is_exec, wants_json};
 use crate::commands::{INTERNAL, Small};
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
@@ -22,24 +22,35 @@ pub fn airlock() -> ExitCode {
     let mut line: Vec<OsString> = std::env::args_os().collect();
     let whole = match beside() {
         Ok(whole) => whole,
-        Err(error) => return end(&line, &missing(&error)),
-    };
-    match Small::of(&line, Program::at(&whole)) {
-        Small::Done(code) => return ExitCode::from(code),
-        Small::Untouched => {}
-        Small::Ran(handed) => {
-            if let Err(error) = handed.hand_on() {
-                let failure = Failure::new(Kind::Failed, "cannot say what came of the command");
-                let fix = "`airlock audit log` and `airlock diff` do";
-                return end(&line, &failure.why(error).fix(fix));
-            }
-            if let Some(command) = line.get_mut(1) {
-                *command = EXEC_TOLD.into();
-            }
+        Err(error) => {
+            let what =
+                "cannot tell which file this program is, and so not where the rest of it lies";
+            return end(&line, &Failure::new(Kind::Failed, what).why(error));
         }
+    };
+    let ran = match Small::of(&line, Program::at(&whole)) {
+        Small::Done(code) => return ExitCode::from(code),
+        Small::Untouched => None,
+        Small::Ran(handed) => Some(handed),
+    };
+    let Some(handed) = ran else {
+        let error = become_it(&whole, &line);
+        return end(&line, &missing(&error));
+    };
+    if let Some(command) = line.get_mut(1) {
+        *command = EXEC_TOLD.into();
     }
-    let error = become_it(&whole, &line);
-    end(&line, &missing(&error))
+    let error = match handed.hand_on() {
+        Ok(()) => missing(&become_it(&whole, &line)),
+        Err(error) => {
+            Failure::new(Kind::Failed, "cannot hand on what came of the command").why(error)
+        }
+    };
+    let failure = error.headed("the command ran, and nothing can be said of how");
+    end(
+        &line,
+        &failure.fix("see what it did: `airlock audit log`, `airlock diff`"),
+    )
 }
 
 /// Where the whole program is: beside this one, links to this one followed.
@@ -70,10 +81,11 @@ fn missing(error: &io::Error) -> Failure {
 }
 
 fn end(line: &[OsString], failure: &Failure) -> ExitCode {
-    let json = line.iter().any(|word| word == "--json");
-    failure.show(&mut Output::new(json));
+    failure.show(&mut Output::new(wants_json(line)));
     // No command's own code looks like one of ours.
-    let is_exec = |word: &OsString| word == "exec" || word == EXEC_TOLD;
-    let is_exec = line.get(1).is_some_and(is_exec);
-    ExitCode::from(if is_exec { INTERNAL } else { failure.code() })
+    ExitCode::from(if is_exec(line) {
+        INTERNAL
+    } else {
+        failure.code()
+    })
 }

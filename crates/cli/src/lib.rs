@@ -5,8 +5,8 @@
 //! and takes its process over. A program of that size takes longer to be loaded than a kernel takes to
 //! run a short command.
 //!
-//! Invariant: what the small one does, the other would do just so. It decides nothing and words
-//! nothing: whatever there is to be said, the other says.
+//! Invariant: what the small one does, the other would do just so. It decides nothing, and whatever there
+//! is to be said of a command, the other says.
 
 mod args;
 mod columns;

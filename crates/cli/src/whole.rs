@@ -1,6 +1,6 @@
 //! `airlock-main`: every command.
 
-use crate::args::{Cli, Color};
+use crate::args::{Cli, Color, is_exec, wants_json};
 use crate::commands;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -36,15 +36,12 @@ fn end(failure: &Failure, output: &mut Output) -> ExitCode {
 
 /// Ends a command line that clap did not turn into a command.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let line: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let Some(failure) = usage::failure(error, &line) {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let words = line.get(1..).unwrap_or_default();
+    if let Some(failure) = usage::failure(error, words) {
         // The flags were not parsed, but a program that asked for JSON still reads only JSON.
-        let json = line.iter().any(|word| word == "--json");
-        let failure = if line
-            .iter()
-            .find(|word| !is_flag(word))
-            .is_some_and(|word| word == "exec")
-        {
+        let json = wants_json(&line);
+        let failure = if is_exec(&line) {
             // The command might have ended with 2 as well; nothing of ours may look like it.
             failure.ending_with(commands::INTERNAL)
         } else {
@@ -55,10 +52,6 @@ fn refuse(error: &clap::Error) -> ExitCode {
     // Help and version are answers, not mistakes; clap knows which stream is which.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-}
-
-fn is_flag(word: &OsString) -> bool {
-    word.as_encoded_bytes().starts_with(b"-")
 }
 
 fn choose_color(color: Color) {

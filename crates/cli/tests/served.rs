@@ -19,7 +19,7 @@ mod support;
 mod every;
 // What is not here has no use for a kernel that runs. It reaches none (`config`, `demo`, `doctor`,
 // `help`, `linked`), starts and ends kernels itself (`bootstrap`, `both_ways`, `cut_off`, `kernel`,
-// `kernel_load`, `plugin_new`, `stock`), counts every record of a log, among which a kernel that stays
+// `kernel_load`, `plugin_new`, `programs`, `stock`), counts every record of a log, among which a kernel that stays
 // has its own (`audit`, `verify`), measures the memory of one process (`long`), or is about what only the
 // command itself does (`hidden`, `large`).
 mod cases {

@@ -362,7 +362,12 @@ fn permitted(document: &Document, roles: &[Arc<str>]) -> Vec<Arc<str>> {
 }
 
 /// Our own programs, which lie in one directory.
-const PROGRAMS: [&str; 3] = ["airlock", "airlock-main", "airlock-wasm"];
+const PROGRAMS: [&str; 4] = [
+    "airlock",
+    "airlock-main",
+    "airlock-wasm",
+    "airlock-bootstrap",
+];
 
 /// What no request may write, whatever the policy: state, keys and our own programs.
 fn protected(workspace: &Workspace) -> Result<Protected, StartError> {
@@ -371,8 +376,11 @@ fn protected(workspace: &Workspace) -> Result<Protected, StartError> {
         .ok()
         .and_then(|path| path.canonicalize().ok());
     if let Some(binary) = binary {
-        let others = PROGRAMS.map(|name| binary.with_file_name(name));
-        let all = others.iter().chain([&binary]);
+        let named = PROGRAMS.map(|name| binary.with_file_name(name));
+        // And what they are where they are links.
+        let real = named.iter().filter_map(|path| path.canonicalize().ok());
+        let all: Vec<PathBuf> = real.chain([binary]).collect();
+        let all = named.iter().chain(&all);
         paths.extend(all.map(|path| path.display().to_string()));
     }
     Protected::new(workspace.root().path(), paths.iter().map(String::as_str))

@@ -31,8 +31,10 @@ pub use linux::probe;
 #[cfg(target_os = "linux")]
 pub use linux::{
     Beside, Collected, Control, Nameless, Nursery, Prepared, RegistryError, Sandbox, Trouble,
-    Visits, also_denied, collect, confine, prepare, stage_owner, start, start_with,
+    Visits, also_denied, collect, confine, hand_on_streams_alone, prepare, stage_owner, start,
+    start_with,
 };
+
 pub use outfit::{Outfit, Remembered};
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};

@@ -27,7 +27,7 @@ pub use airlock_wire::{ClientError, DEFAULT_FRAME_BYTES, FRAME_BYTES};
 pub use caller::{Identity, SANDBOX_FRONT};
 pub use door::{Door, DoorError, Standing};
 pub use inside::SandboxReception;
-pub use lock::{Lock, LockError, Notice, running, socket_directory};
+pub use lock::{Lock, LockError, Notice, Wish, running, socket_directory};
 pub use methods::{CallParams, CallResult, Kept, Method, Person};
 pub use remote::{Ends, Hailed, Remote, Steer};
 pub use renewal::{Afresh, Renewal};

@@ -31,6 +31,9 @@ pub struct Notice {
     /// Whether it is being closed to be opened again, and answers nobody meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub renewing: bool,
+    /// Whether a command started it for those to come: it makes way for one that a person starts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_demand: bool,
 }
 
 impl Notice {
@@ -82,6 +85,41 @@ impl LockError {
             Self::Io { .. } => false,
         }
     }
+}
+
+/// How long a wish for a kernel's place counts: longer than anybody waits.
+const WISH: Duration = Duration::from_mins(1);
+
+fn wish(state: &Path) -> PathBuf {
+    state.join("run/kernel.wanted")
+}
+
+/// Says to a kernel that was started on demand that its place is wanted, as long as this lives. It ends
+/// once nobody is connected.
+#[derive(Debug)]
+pub struct Wish(PathBuf);
+
+impl Wish {
+    /// Wants the place of the kernel of the workspace whose state is in `state`.
+    pub fn make(state: &Path) -> Self {
+        let path = wish(state);
+        // Where it cannot be said the kernel stays, and whoever waits for it says so.
+        let _made = std::fs::write(&path, b"");
+        Self(path)
+    }
+}
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        let _removed = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Whether somebody waits for the place of the kernel whose state is in `state`.
+pub(crate) fn is_wanted(state: &Path) -> bool {
+    let made = std::fs::metadata(wish(state)).and_then(|found| found.modified());
+    // One whose maker was killed counts no more after a while.
+    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < WISH))
 }
 
 /// Held by the one kernel that serves a workspace.
@@ -231,6 +269,7 @@ mod tests {
             version: "1".to_owned(),
             socket: PathBuf::from("/s"),
             renewing: false,
+            on_demand: false,
         };
         lock.publish(&notice).unwrap();
         let second = Lock::take(state.path()).unwrap_err();

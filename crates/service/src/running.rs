@@ -1,6 +1,6 @@
 //! Serving, from the first listener to the last record.
 
-use crate::lock::{Lock, LockError, Notice};
+use crate::lock::{Lock, LockError, Notice, is_wanted};
 use crate::renewal::Afresh;
 use crate::service::{Service, Settings, Shared};
 use airlock_audit::AppendError;
@@ -25,6 +25,9 @@ pub struct Options {
     pub settings: Settings,
     /// How long to stay with nobody connected; none: until told to stop.
     pub idle: Option<Duration>,
+    /// Whether it makes way, once nobody is connected, for one that a person starts: with the state of
+    /// its workspace, where that is said.
+    pub on_demand: Option<PathBuf>,
     /// Limits and patience of the wire.
     pub wire: ServerConfig,
     /// What ends it: one may end several, one after the other.
@@ -40,6 +43,7 @@ impl Options {
             own,
             settings,
             idle: None,
+            on_demand: None,
             wire: ServerConfig::new(env!("CARGO_PKG_VERSION")),
             stopper: Stopper::default(),
             afresh: None,
@@ -125,6 +129,7 @@ pub struct Running {
     serving: tokio::task::JoinHandle<()>,
     stopper: Stopper,
     idle: Option<Duration>,
+    on_demand: Option<PathBuf>,
     post: Post,
     connected: Connected,
 }
@@ -182,6 +187,7 @@ pub fn start(kernel: Kernel, mut post: Post, options: Options) -> Result<Running
         version: env!("CARGO_PKG_VERSION").to_owned(),
         socket: post.socket.path().to_owned(),
         renewing: false,
+        on_demand: options.on_demand.is_some(),
     })?;
     Ok(Running {
         runtime,
@@ -190,6 +196,7 @@ pub fn start(kernel: Kernel, mut post: Post, options: Options) -> Result<Running
         serving,
         stopper: options.stopper,
         idle: options.idle,
+        on_demand: options.on_demand,
         post,
         connected,
     })
@@ -224,6 +231,7 @@ impl Running {
             serving,
             stopper,
             idle,
+            on_demand,
             post,
             connected,
         } = self;
@@ -234,7 +242,7 @@ impl Running {
                 biased;
                 () = stopper.0.notified() => false,
                 () = service.told_to_renew() => true,
-                () = idled(&server, idle) => false,
+                () = idled(&server, idle, on_demand.as_deref()) => false,
                 ended = &mut serving => return (flat(ended), None),
             };
             // Nobody new is let in where there is no next; the file goes first, so that clients stop
@@ -301,12 +309,18 @@ fn flat(ended: Result<(), tokio::task::JoinError>) -> Result<(), ServeError> {
     ended.map_err(|error| ServeError::Threads(io::Error::other(error)))
 }
 
-/// Waits until nobody has been connected for `limit`.
-async fn idled(server: &Server<Service>, limit: Option<Duration>) {
+/// Waits until nobody has been connected for `limit`, or at all, where somebody wants the place of a kernel
+/// whose state is in `on_demand`.
+async fn idled(server: &Server<Service>, limit: Option<Duration>, on_demand: Option<&Path>) {
     let Some(limit) = limit else {
         return std::future::pending().await;
     };
-    while server.idle().is_none_or(|quiet| quiet < limit) {
+    loop {
+        let is_wanted = on_demand.is_some_and(is_wanted);
+        let least = if is_wanted { Duration::ZERO } else { limit };
+        if server.idle().is_some_and(|quiet| quiet >= least) {
+            return;
+        }
         tokio::time::sleep(GLANCE.min(limit)).await;
     }
 }

@@ -10,7 +10,7 @@ use airlock_core::Span;
 use airlock_kernel::{Front, Kernel, Lifetime, Sandboxes};
 use airlock_service::{
     ClientError, Ended, Lock, LockError, Notice, Options, Post, Remote, Running, ServeError,
-    Stopper, socket_directory, start,
+    Stopper, Wish, socket_directory, start,
 };
 use clap::{Args, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -21,7 +21,6 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -43,6 +42,9 @@ pub(crate) struct Arguments {
     /// Leave the terminal once it serves
     #[arg(long, hide = true)]
     detach: bool,
+    /// Make way, once nobody is connected, for one that a person starts
+    #[arg(long, hide = true, requires = "detach")]
+    on_demand: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,13 +100,17 @@ fn idle(text: &str) -> Result<Option<Duration>, Failure> {
 
 fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Output) -> Ending {
     let idle = idle(&arguments.idle)?;
+    if arguments.on_demand {
+        // Nobody hears it, and what a person sends to the command that started it is not for it.
+        leave_session();
+    }
     let config = open::configuration(global, place)?;
     open::apply_color(&config);
     let (state, _) = open::state(place)?;
     // Signals from now on end it in order.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::unwatched)?;
     let stopper = Stopper::default();
-    let lock = lock(&state, arguments.until_closed).map_err(|error| {
+    let lock = lock(&state, arguments).map_err(|error| {
         let failure = locked(&error);
         if arguments.until_closed && error.is_served() {
             failure.ending_with(TAKEN)
@@ -117,6 +123,7 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
         place: place.clone(),
         stopper: stopper.clone(),
         idle,
+        on_demand: arguments.on_demand,
     };
     let kernel = open::embedded(place, &config, Lifetime::Long)?;
     // Left before anybody is served: what begins then would hold the streams, too.
@@ -151,16 +158,19 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
 }
 
 /// Takes the lock. A supervisor that is started anew waits for the kernel that its predecessor leaves:
-/// one that ends answers nobody any more.
-fn lock(state: &Path, is_supervised: bool) -> Result<Lock, LockError> {
+/// one that ends answers nobody any more. And one that a command started makes way for any other.
+fn lock(state: &Path, arguments: &Arguments) -> Result<Lock, LockError> {
     let begun = Instant::now();
+    let mut wish = None;
     loop {
         let taken = Lock::take(state);
-        let waits = is_supervised
-            && begun.elapsed() < PATIENCE
-            && matches!(taken, Err(LockError::Taken { .. }))
-            && Remote::any(state, Front::Cli).is_none();
-        if !waits {
+        if !matches!(taken, Err(LockError::Taken { .. })) || begun.elapsed() >= PATIENCE {
+            return taken;
+        }
+        let other = airlock_service::running(state);
+        if !arguments.on_demand && other.is_some_and(|notice| notice.on_demand) {
+            wish.get_or_insert_with(|| Wish::make(state));
+        } else if !arguments.until_closed || Remote::any(state, Front::Cli).is_some() {
             return taken;
         }
         std::thread::sleep(LOOK);
@@ -186,6 +196,7 @@ pub(super) struct Hosting {
     pub(super) place: Place,
     pub(super) stopper: Stopper,
     pub(super) idle: Option<Duration>,
+    pub(super) on_demand: bool,
 }
 
 impl Hosting {
@@ -210,6 +221,9 @@ impl Hosting {
         let settings = open::settings(place, config)?;
         let mut options = Options::new(place.own(), settings);
         options.idle = self.idle;
+        if self.on_demand {
+            options.on_demand = Some(open::state(place)?.0);
+        }
         options.stopper = self.stopper.clone();
         options.afresh = Some(open::afresh(&self.global, place));
         options.wire.limits = options.wire.limits.with_frames_of(config.frame_bytes());
@@ -267,8 +281,7 @@ impl Streams {
         rustix::stdio::dup2_stdin(&nothing)?;
         rustix::stdio::dup2_stdout(&nothing)?;
         rustix::stdio::dup2_stderr(&nothing)?;
-        // Fails only for the leader of a group, which has no terminal to lose by it.
-        let _ = rustix::process::setsid();
+        leave_session();
         Ok(left)
     }
 
@@ -278,6 +291,12 @@ impl Streams {
         rustix::stdio::dup2_stderr(&self.errors)?;
         Ok(())
     }
+}
+
+/// Leaves the terminal, and whoever else belongs to it.
+fn leave_session() {
+    // Fails only for who has left it, or leads a group of their own in it, as nobody started here does.
+    let _left = rustix::process::setsid();
 }
 
 fn ready(pid: u32, socket: &Path, output: &mut Output) {
@@ -312,6 +331,9 @@ pub(super) fn serve_failure(error: ServeError) -> Failure {
     reason = "the program is this one, and it is what the person asked for"
 )]
 fn program(place: &Place, idle: &str) -> io::Result<Command> {
+    // What this command was handed is not to be held open by one that outlives it.
+    #[cfg(target_os = "linux")]
+    airlock_sandbox::hand_on_streams_alone()?;
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args(["kernel", "--detach", "--idle", idle])
@@ -359,12 +381,7 @@ fn awaited(state: &Path, child: &mut Child) -> Result<Awaited, Failure> {
 /// Starts a kernel for whoever needs one that stays, and waits until it serves. It ends by itself
 /// when nobody needed it for a while. Whether there is one now is for the caller to see.
 pub(super) fn start_on_demand(place: &Place) {
-    let started = program(place, ON_DEMAND).and_then(|mut command| {
-        // What keeps it from serving is told by the kernel that does the work then.
-        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
-        quiet.spawn()
-    });
-    if let (Ok(mut child), Ok((state, _))) = (started, open::state(place)) {
+    if let (Ok(mut child), Ok((state, _))) = (spawn_on_demand(place), open::state(place)) {
         let _awaited = awaited(&state, &mut child);
     }
 }
@@ -377,13 +394,21 @@ pub(super) fn start_for_more(place: &Place, state: &Path) {
     if !repeated || airlock_service::running(state).is_some_and(|notice| notice.is_alive()) {
         return;
     }
-    let started = program(place, ON_DEMAND).and_then(|mut command| {
-        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
-        // What a person sends to this command is not for one that outlives it.
-        quiet.process_group(0).spawn()
-    });
-    // The next command tries again, and until then each does its own work.
-    drop(started);
+    // Where it comes to nothing, those that follow each do their own work, and every second tries again.
+    forget_commands(state);
+    drop(spawn_on_demand(place));
+}
+
+/// Has the next command count as the first.
+fn forget_commands(state: &Path) {
+    let _forgotten = std::fs::remove_file(state.join(COMMANDED));
+}
+
+fn spawn_on_demand(place: &Place) -> io::Result<Child> {
+    let mut command = program(place, ON_DEMAND)?;
+    // What keeps it from serving is told by the kernel that does the work then.
+    let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.arg("--on-demand").spawn()
 }
 
 /// How long ago `file` was noted last, if it was; and notes it now.
@@ -501,6 +526,7 @@ fn status(place: &Place, output: &mut Output) -> Ending {
 
 fn stop(place: &Place, output: &mut Output) -> Ending {
     let (state, _) = open::state(place)?;
+    forget_commands(&state);
     let Some(mut remote) = found(&state) else {
         unanswering(&state)?;
         output.note("no kernel runs for this workspace");

@@ -52,7 +52,7 @@ pub(crate) fn run(cli: Cli, begun: Option<Begun>, output: &mut Output) -> Ending
         Command::Demo => demo::run(output),
         Command::Doctor(arguments) => doctor::run(global, arguments, output),
         Command::Exec(args) => exec::run(global, &args, begun, output),
-        Command::ExecTold(args) => exec::tell(&args, output),
+        Command::ExecTold(args) => exec::tell(global, &args, output),
         Command::Diff { stage, stat } => stage::diff(global, &stage, stat, output),
         Command::Merge(arguments) => merge::run(global, &arguments, output),
         Command::Undo(arguments) => merge::undo(global, &arguments, output),

@@ -54,11 +54,7 @@ pub(super) fn hurried(
         workspace,
         sandboxes,
     } = ahead;
-    let config = configured(
-        global,
-        &place,
-        Some(&workspace).filter(|_| place.has_settings()),
-    )?;
+    let config = configured(global, &place, || trusted_settings(&workspace))?;
     apply_color(&config);
     let kernel = embedded_in(
         workspace,
@@ -310,20 +306,25 @@ fn broken(detail: &str) -> String {
 
 /// The settings in force; the workspace's file counts only while it is trusted.
 pub(super) fn configuration(global: &Global, place: &Place) -> Result<Config, Failure> {
-    // Without a file there is nothing to be trusted, and to judge it takes all that comes with it.
-    let own = place.has_settings();
-    let workspace = own.then(|| Workspace::open(&place.workspace, &place.state_home).ok());
-    configured(global, place, workspace.flatten().as_ref())
+    configured(global, place, || {
+        let workspace = Workspace::open(&place.workspace, &place.state_home).ok()?;
+        trusted_settings(&workspace)
+    })
+}
+
+/// The workspace's own file, while it is trusted.
+fn trusted_settings(workspace: &Workspace) -> Option<Vec<u8>> {
+    let trust = workspace.trust().ok()?;
+    trust.config().map(<[u8]>::to_vec)
 }
 
 fn configured(
     global: &Global,
     place: &Place,
-    workspace: Option<&Workspace>,
+    trusted: impl FnOnce() -> Option<Vec<u8>>,
 ) -> Result<Config, Failure> {
-    let trusted = workspace
-        .and_then(|workspace| workspace.trust().ok())
-        .and_then(|trust| trust.config().map(<[u8]>::to_vec));
+    // Without a file there is nothing to be trusted, and to judge it takes all that comes with it.
+    let trusted = place.has_settings().then(trusted).flatten();
     let color = global.color.map(|color| match color {
         Color::Auto => "auto",
         Color::Always => "always",

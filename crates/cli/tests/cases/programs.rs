@@ -58,6 +58,22 @@ fn the_small_program_says_and_does_what_the_whole_one_would() {
     }
 }
 
+/// With colours as a setting has them, which tests otherwise have none of.
+#[test]
+fn what_the_whole_program_says_in_the_end_has_the_colours_one_set() {
+    let world = World::governed();
+    let _served = world.serve();
+    for (color, colored) in [("always", true), ("never", false)] {
+        for one in [binary(), whole()] {
+            let mut command = program(one);
+            world.prepare(&mut command);
+            command.env("AIRLOCK_COLOR", color).env_remove("NO_COLOR");
+            let ran = finished(command.args(["exec", "--", "no-such-program"]));
+            assert_eq!(ran.stderr.contains('\u{1b}'), colored, "{one}: {ran:?}");
+        }
+    }
+}
+
 /// A kernel of a copy of both programs, and that copy.
 fn copied(world: &World) -> std::path::PathBuf {
     world.alone();
@@ -118,16 +134,15 @@ fn without_the_whole_program_nothing_is_done_and_what_is_missing_is_said() {
     for (words, code) in [
         (&["exec", "--", "touch", "made"][..], 125),
         (&["trust", "show"], 1),
+        (&["--json", "exec", "--", "true"], 125),
         (&["--help"], 1),
         (&[], 1),
     ] {
         let ran = run(&world, &small, words);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{ran:?}");
-        assert!(
-            ran.stderr.contains("cannot start `airlock-main`"),
-            "{ran:?}"
-        );
-        assert!(ran.stderr.contains("fix: "), "{ran:?}");
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains("cannot start `airlock-main`"), "{ran:?}");
+        assert!(said.contains("fix"), "{ran:?}");
     }
     let told = run(&world, &small, &["trust", "show", "--json"]).json();
     assert_eq!(told["error"]["kind"], json!("failed"));
@@ -137,7 +152,7 @@ fn without_the_whole_program_nothing_is_done_and_what_is_missing_is_said() {
 fn nobody_has_something_said_of_a_command_that_did_not_run() {
     let world = World::governed();
     for input in ["", "{}", "[1]", "nonsense"] {
-        let mut command = world.command(&["exec-told", "--", "true"]);
+        let mut command = world.command(&["outcome-worker", "--", "true"]);
         let ran = crate::support::fed(&mut command, input);
         assert_eq!(ran.code, Some(125), "{input}: {ran:?}");
         assert_eq!(ran.stdout, "");
@@ -157,41 +172,112 @@ fn serves(world: &World) -> bool {
     world.quiet(&["kernel", "status"]).code == Some(0)
 }
 
+/// Whether a kernel was ever begun here.
+fn was_begun(world: &World) -> bool {
+    world.state().join("run/kernel.lock").exists()
+}
+
+/// The kernel that commands started.
+fn started_by_commands(world: &World) -> u64 {
+    repeated(world);
+    repeated(world);
+    wait_until("a kernel serves", || serves(world));
+    status(world, "pid")
+}
+
+fn status(world: &World, field: &str) -> u64 {
+    let status = world.quiet(&["kernel", "status", "--json"]).json();
+    status[field].as_u64().unwrap()
+}
+
+fn stop(world: &World) {
+    assert_eq!(world.quiet(&["kernel", "stop"]).code, Some(0));
+}
+
 #[test]
 fn commands_in_quick_succession_start_a_kernel_for_those_to_come() {
     let world = World::governed();
     world.alone();
     repeated(&world);
-    assert!(!serves(&world), "one command is no succession");
+    let long_ago = SystemTime::now() - Duration::from_mins(2);
+    let noted = world.state().join("commanded");
+    let file = std::fs::File::options().write(true).open(&noted).unwrap();
+    file.set_modified(long_ago).unwrap();
+    repeated(&world);
+    assert!(file.metadata().unwrap().modified().unwrap() > long_ago);
+    // Had either started one, its lock would be there by the time the next is over.
     repeated(&world);
     wait_until("a kernel serves", || serves(&world));
-    let calls = || {
-        let status = world.quiet(&["kernel", "status", "--json"]).json();
-        status["calls"].as_u64().unwrap()
-    };
-    let before = calls();
+    let before = status(&world, "calls");
     repeated(&world);
-    assert!(calls() > before, "it takes the next one");
-    assert_eq!(world.quiet(&["kernel", "stop"]).code, Some(0));
-    // Those that follow begin anew, and a long time in between is no succession.
-    let noted = world.state().join("commanded");
-    let noted = std::fs::File::options().write(true).open(noted).unwrap();
-    let long_ago = SystemTime::now() - Duration::from_mins(2);
-    noted.set_modified(long_ago).unwrap();
-    repeated(&world);
-    assert!(!serves(&world));
-    assert!(noted.metadata().unwrap().modified().unwrap() > long_ago);
+    assert!(status(&world, "calls") > before, "it takes the next one");
+    assert!(!noted.exists(), "those it takes count for nothing");
+    stop(&world);
+}
+
+#[test]
+fn a_kernel_that_commands_started_holds_nothing_of_theirs() {
+    let world = World::governed();
+    world.alone();
+    // Descriptor 9 stands for a lock, or for the end of a pipe that somebody reads.
+    let script = "for each in 1 2; do \"$AIRLOCK\" exec -- true || exit; done 9>held";
+    let mut command = program("sh");
+    world.prepare(&mut command);
+    command
+        .args(["-c", script])
+        .env("AIRLOCK", binary())
+        .env_remove("AIRLOCK_KERNEL_START");
+    let ran = finished(&mut command);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    wait_until("a kernel serves", || serves(&world));
+    let kernel = format!("/proc/{}", status(&world, "pid"));
+    let held = std::fs::read_dir(format!("{kernel}/fd")).unwrap();
+    let held = held.filter_map(|one| std::fs::read_link(one.unwrap().path()).ok());
+    let held: Vec<_> = held.filter(|path| path.ends_with("ws/held")).collect();
+    assert!(held.is_empty(), "{held:?}");
+    let stat = std::fs::read_to_string(format!("{kernel}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    let session = rest.split_whitespace().nth(3).unwrap();
+    assert_eq!(session, status(&world, "pid").to_string(), "its own");
+    stop(&world);
+}
+
+#[test]
+fn a_kernel_that_commands_started_makes_way_for_one_that_a_person_starts() {
+    let world = World::governed();
+    world.alone();
+    let first = started_by_commands(&world);
+    let ran = world.quiet(&["kernel", "--idle", "5m"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let second = status(&world, "pid");
+    assert_ne!(first, second);
+    assert!(!world.state().join("run/kernel.wanted").exists());
+    // And that one makes way for nobody.
+    let ran = world.quiet(&["kernel"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(status(&world, "pid"), second);
+    stop(&world);
 }
 
 #[test]
 fn whoever_wants_no_kernel_started_has_none() {
     let world = World::governed();
     world.alone();
-    for _ in 0..3 {
-        assert_eq!(world.quiet(&["exec", "--", "true"]).code, Some(0));
+    let models = "models:\n  - { name: m, provider: openai, model: x, key: { env: KEY } }\n";
+    for (setting, value) in [
+        ("config.yaml", "kernel.start: never\n"),
+        ("config.yaml", "kernel.users: 12345\n"),
+        ("config.yaml", models),
+    ] {
+        let path = world.path("config/airlock").join(setting);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, value).unwrap();
+        for _ in 0..3 {
+            repeated(&world);
+        }
+        assert!(!world.state().join("commanded").exists(), "{value}");
     }
-    assert!(!world.state().join("commanded").exists());
-    assert!(!serves(&world));
+    assert!(!was_begun(&world));
     let mut command = world.command(&["config", "show"]);
     let shown = finished(command.env("AIRLOCK_KERNEL_START", "always"));
     assert_eq!(shown.code, Some(2), "{shown:?}");

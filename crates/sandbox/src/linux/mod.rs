@@ -39,7 +39,7 @@ pub use led::also_denied;
 pub use limits::Nameless;
 pub use nursery::Nursery;
 pub use prepared::{Prepared, prepare};
-pub use sandbox::{Sandbox, confine, stage_owner, start, start_with};
+pub use sandbox::{Sandbox, confine, hand_on_streams_alone, stage_owner, start, start_with};
 pub use socket::Visits;
 
 /// Removes what dead supervisors left, by the notes in `registry`. Cheap when there is nothing.

@@ -368,6 +368,12 @@ pub fn confine(profile: Profile) -> io::Result<()> {
     sys::confine_process(&own_filter(profile)?)
 }
 
+/// Has every program that this process starts itself from now on inherit its three streams alone, whatever
+/// this process was handed and opened so far.
+pub fn hand_on_streams_alone() -> io::Result<()> {
+    sys::close_at_exec(3)
+}
+
 /// Whom the files of a stage must belong to, so that sandboxes this process starts can write them.
 pub fn stage_owner() -> Owner {
     let (uid, gid) = match Identity::own() {

@@ -54,9 +54,11 @@ impl Begun {
 
 impl Hail {
     /// Says hello to the kernel that runs, if `line` is plainly an `airlock exec` in the workspace one
-    /// stands in.
+    /// stands in. None where that brings settings: whether they count takes judging all that they came
+    /// with.
     pub(super) fn of(line: &[OsString]) -> Option<Self> {
         let place = is_plain(line).then(|| Place::find(None).ok()).flatten()?;
+        let place = Some(place).filter(|place| !place.has_settings())?;
         Self::to(place).ok()?.ok()
     }
 

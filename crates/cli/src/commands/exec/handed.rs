@@ -1,20 +1,23 @@
 //! `airlock exec` in the small program: handed to the kernel that runs, if it plainly can be.
 //!
-//! Guarantee: whatever is not done here to the end is handed on to the whole program, either untouched,
-//! so that it begins from nothing, or with what the kernel answered, so that nothing is run twice. What
-//! there is to be said of a command, the whole program says.
+//! Guarantee: whatever is not done here to the end is handed on to the whole program: as it is, where no
+//! command was begun, or with what the kernel answered, so that none is run twice. What there is to be said
+//! of a command, the whole program says.
+//!
+//! Not guaranteed: that a signal sent while the whole program is loaded, when the command is over, leaves
+//! it the time to say so.
 
 use super::ahead::Hail;
 use super::passing::Passing;
 use super::running::{self, There, heard};
 use super::sinks::Captured;
-use super::{Session, Target, report};
-use crate::args::{Cli, ExecArgs};
+use super::{Target, report};
+use crate::args::{Cli, ExecArgs, Global};
+use crate::commands::open;
 use crate::config::{Config, is_plain_variable};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::Output;
-use crate::place::environment;
-use crate::terminal::Watch;
+use crate::place::{Place, environment};
 use airlock_kernel::Outcome;
 use airlock_service::{CallResult, FRAME_BYTES, Program};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -57,43 +60,32 @@ impl Small {
         if !environment().keys().all(|name| is_plain_variable(name)) {
             return Self::Untouched;
         }
+        // Those have the whole program say everything, and nobody is greeted for nothing.
+        let spoken = |word: &OsString| word == "--json" || word == "--tty";
+        if line.iter().take_while(|word| *word != "--").any(spoken) {
+            return Self::Untouched;
+        }
         let Some(hail) = Hail::of(line) else {
             return Self::Untouched;
         };
-        let Some((global, args)) = Cli::read_exec(line) else {
+        let Some((_, args)) = Cli::read_exec(line) else {
             return Self::Untouched;
         };
-        if global.json || args.tty {
-            return Self::Untouched;
-        }
         Self::ran(&args, hail, program).unwrap_or(Self::Untouched)
     }
 
     /// A failure is one from before anything was asked.
     fn ran(args: &ExecArgs, hail: Hail, program: io::Result<Program>) -> Result<Self, Failure> {
-        // Settings of a workspace count if all that comes with them is trusted, which is judged by
-        // whoever can read it.
-        if hail.place.has_settings() {
-            return Ok(Self::Untouched);
-        }
         let Ok(config) = Config::gather(&hail.place, None, None) else {
             return Ok(Self::Untouched);
         };
-        let Some(mut there) = There::found(hail, &config, program) else {
+        let Some(there) = There::found(hail, &config, program) else {
             return Ok(Self::Untouched);
         };
-        let watch = Watch::from_afar().map_err(Failure::unwatched)?;
-        let session = Session {
-            args,
-            watch: &watch,
-            json: false,
-        };
-        let mut target = session.streams();
-        let call = there.call(args)?;
-        let answer = session.remotely(&mut there, &call, &mut target)?;
-        let passing = session.passing(&target);
-        let told = answer.as_ref().ok().cloned();
-        Ok(match heard(answer, &call) {
+        let put = there.put(args, false)?;
+        let (call, told) = (put.call.clone(), put.answer.as_ref().ok().cloned());
+        let (heard, passing) = (heard(put.answer, &call), put.passing);
+        Ok(match heard {
             Ok(None) => Self::Untouched,
             Ok(Some(result)) => match silent(&result, &passing) {
                 Some(exit) => Self::Done(exit),
@@ -143,12 +135,16 @@ impl Handed {
 }
 
 /// Says in the whole program what came of a command that ran.
-pub(super) fn tell(args: &ExecArgs, output: &mut Output) -> Ending {
+pub(super) fn tell(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
     let handed = Handed::taken().map_err(|error| {
         Failure::new(Kind::Usage, "there is nothing to say of a command")
             .why(error)
             .fix("only `airlock` itself calls this; run a command by `airlock exec -- COMMAND`")
     })?;
+    let place = Place::find(global.workspace.as_deref());
+    if let Ok(config) = place.and_then(|place| open::configuration(global, &place)) {
+        open::apply_color(&config);
+    }
     let answer = handed.answer.map_err(Unanswered::failure)?;
     let result = heard(Ok(answer), &handed.call)?
         .ok_or_else(|| Failure::new(Kind::NeedsReview, "the command waits for a person"))?;

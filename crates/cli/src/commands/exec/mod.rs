@@ -52,8 +52,8 @@ pub(super) fn run(
 }
 
 /// Says what came of a command that the small program had the running kernel run.
-pub(super) fn tell(args: &ExecArgs, output: &mut Output) -> Ending {
-    handed::tell(args, output).map_err(own_code)
+pub(super) fn tell(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
+    handed::tell(global, args, output).map_err(own_code)
 }
 
 /// With a code that no command's own looks like.
@@ -117,7 +117,8 @@ fn execute(global: &Global, args: &ExecArgs, begun: Option<Begun>, output: &mut 
     } else {
         report::notes(ran, args, output);
     }
-    if config.starts_kernels() {
+    // One that is not told this person's environment takes none of their commands.
+    if config.starts_kernels() && place.person().is_some() {
         start_for_more(&place, kernel.workspace().state().path());
     }
     Ok(exit)

@@ -29,24 +29,15 @@ pub(super) fn execute(
     output: &mut Output,
 ) -> Result<Option<u8>, Failure> {
     let config = open::configuration(global, &hail.place)?;
-    let Some(mut there) = There::found(hail, &config, Program::own()) else {
+    let Some(there) = There::found(hail, &config, Program::own()) else {
         return Ok(None);
     };
     open::apply_color(&config);
-    let watch = Watch::from_afar().map_err(Failure::unwatched)?;
-    let session = Session {
-        args,
-        watch: &watch,
-        json: output.is_json(),
-    };
-    let mut target = session.streams();
-    let call = there.call(args)?;
-    let answer = session.remotely(&mut there, &call, &mut target)?;
-    let Some(result) = heard(answer, &call)? else {
+    let put = there.put(args, output.is_json())?;
+    let Some(result) = heard(put.answer, &put.call)? else {
         return Ok(None);
     };
-    let passing = session.passing(&target);
-    tell(result, args, (&target, &passing), output).map(Some)
+    tell(result, args, (&put.target, &put.passing), output).map(Some)
 }
 
 /// A kernel that runs and would do what one of this command's own would.
@@ -68,10 +59,39 @@ impl There {
         })
     }
 
-    /// The call's arguments.
-    pub(super) fn call(&self, args: &ExecArgs) -> Result<Value, Failure> {
-        arguments(args, Path::new(&self.root))
+    /// Has it run the command. A failure is one from before it was asked.
+    pub(super) fn put(mut self, args: &ExecArgs, json: bool) -> Result<Put, Failure> {
+        let watch = Watch::from_afar().map_err(Failure::unwatched)?;
+        let session = Session {
+            args,
+            watch: &watch,
+            json,
+        };
+        let mut target = session.streams();
+        let call = arguments(args, Path::new(&self.root))?;
+        let answer = session.remotely(&mut self, &call, &mut target)?;
+        let passing = session.passing(&target);
+        Ok(Put {
+            call,
+            answer,
+            target,
+            passing,
+            _watch: watch,
+        })
     }
+}
+
+/// A command that was put to the kernel that runs.
+pub(super) struct Put {
+    /// What it was asked.
+    pub(super) call: Value,
+    /// What it said.
+    pub(super) answer: Result<Value, ClientError>,
+    /// Where the command's output went, and how that went.
+    target: Target,
+    pub(super) passing: Passing,
+    /// A signal that comes now is one that the command was over for.
+    _watch: Watch,
 }
 
 /// What it said to the command; none if this process has to run it: the kernel ended between two
@@ -121,8 +141,8 @@ pub(super) fn tell(
 }
 
 impl Session<'_> {
-    /// Has it run `there`, and gives what was answered. A failure is one from before it was asked.
-    pub(super) fn remotely(
+    /// Gives what was answered there. A failure is one from before it was asked.
+    fn remotely(
         &self,
         there: &mut There,
         call: &Value,

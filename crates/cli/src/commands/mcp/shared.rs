@@ -183,6 +183,7 @@ impl Shared {
             place: self.place.clone(),
             stopper: stopper.clone(),
             idle: None,
+            on_demand: false,
         };
         let running = hosting.host(&config, kernel, lock)?;
         *hosted = Some(Hosted {

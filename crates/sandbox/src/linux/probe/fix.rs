@@ -62,8 +62,8 @@ fn profile(program: &str) -> String {
         ("", program)
     } else {
         (
-            "# move the program to /usr/local/bin/airlock: its name cannot stand in a profile\n",
-            "/usr/local/bin/airlock",
+            "# move Airlock's programs to /usr/local/bin: where they lie cannot stand in a profile\n",
+            "/usr/local/bin/airlock-main",
         )
     };
     format!(
@@ -254,7 +254,7 @@ mod tests {
         ] {
             let lines = profile(hostile);
             assert!(!lines.contains(hostile), "{lines}");
-            assert!(lines.contains(" /usr/local/bin/airlock "), "{lines}");
+            assert!(lines.contains(" /usr/local/bin/airlock-main "), "{lines}");
         }
         assert!(profile("/opt/air-lock_1.0/airlock").contains(" /opt/air-lock_1.0/airlock "));
     }

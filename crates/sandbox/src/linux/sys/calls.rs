@@ -442,6 +442,11 @@ pub(super) fn close_range_at_exec(first: u32, last: u32) -> Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_close_range, first, last, CLOSE_ON_EXEC) }).map(drop)
 }
 
+/// The same for every descriptor from `first` on.
+pub(in crate::linux) fn close_at_exec(first: u32) -> std::io::Result<()> {
+    Ok(close_range_at_exec(first, u32::MAX)?)
+}
+
 /// Becomes another user, with no group but one, for good. For a process of one thread.
 pub(super) fn become_user(user: u32, group: u32) -> Result<()> {
     let none = std::ptr::null::<libc::gid_t>();

@@ -17,8 +17,9 @@ mod nurse;
 mod spawn;
 
 pub(super) use calls::{
-    ClonedChild, clone_process, confine_process, install_listener, landlock_restrict,
-    landlock_ruleset, landlock_version, set_mount_attributes, sleeper_in_user_namespace,
+    ClonedChild, clone_process, close_at_exec, confine_process, install_listener,
+    landlock_restrict, landlock_ruleset, landlock_version, set_mount_attributes,
+    sleeper_in_user_namespace,
 };
 pub(super) use child::Start;
 pub(super) use spawn::{Alone, limit};

@@ -6,7 +6,6 @@ use crate::commands::{INTERNAL, Small};
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
 use crate::panics;
-use airlock_service::Program;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -28,7 +27,7 @@ pub fn airlock() -> ExitCode {
             return end(&line, &Failure::new(Kind::Failed, what).why(error));
         }
     };
-    let ran = match Small::of(&line, Program::at(&whole)) {
+    let ran = match Small::of(&line, &whole) {
         Small::Done(code) => return ExitCode::from(code),
         Small::Untouched => None,
         Small::Ran(handed) => Some(handed),
@@ -55,7 +54,8 @@ pub fn airlock() -> ExitCode {
 
 /// Where the whole program is: beside this one, links to this one followed.
 fn beside() -> io::Result<PathBuf> {
-    let own = std::env::current_exe()?.canonicalize()?;
+    // The system names the file itself.
+    let own = std::env::current_exe()?;
     Ok(own.with_file_name(WHOLE))
 }
 

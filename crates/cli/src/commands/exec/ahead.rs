@@ -81,10 +81,9 @@ impl Hail {
         })
     }
 
-    /// The kernel, if it is as one of this command's own would be, and where the command stands.
-    pub(super) fn found(self, settings: &Settings) -> Option<(Remote, Place)> {
-        let remote = self.hailed.found(&self.workspace, settings)?;
-        Some((remote, self.place))
+    /// The kernel, if it is as one of this command's own would be.
+    pub(super) fn found(self, settings: &Settings) -> Option<Remote> {
+        self.hailed.found(&self.workspace, settings)
     }
 }
 

@@ -26,6 +26,7 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::Path;
 
 /// How far the small program came with a command line.
 pub(crate) enum Small {
@@ -54,8 +55,9 @@ struct Unanswered {
 }
 
 impl Small {
-    /// Does what `line` says, as far as that can be done by asking a kernel that `program` opened.
-    pub(crate) fn of(line: &[OsString], program: io::Result<Program>) -> Self {
+    /// Does what `line` says, as far as that can be done by asking a kernel that the program at `whole`
+    /// opened.
+    pub(crate) fn of(line: &[OsString], whole: &Path) -> Self {
         // Others say where one is, or were mistyped.
         if !environment().keys().all(|name| is_plain_variable(name)) {
             return Self::Untouched;
@@ -71,15 +73,15 @@ impl Small {
         let Some((_, args)) = Cli::read_exec(line) else {
             return Self::Untouched;
         };
-        Self::ran(&args, hail, program).unwrap_or(Self::Untouched)
+        Self::ran(&args, hail, whole).unwrap_or(Self::Untouched)
     }
 
     /// A failure is one from before anything was asked.
-    fn ran(args: &ExecArgs, hail: Hail, program: io::Result<Program>) -> Result<Self, Failure> {
+    fn ran(args: &ExecArgs, hail: Hail, whole: &Path) -> Result<Self, Failure> {
         let Ok(config) = Config::gather(&hail.place, None, None) else {
             return Ok(Self::Untouched);
         };
-        let Some(there) = There::found(hail, &config, program) else {
+        let Some(there) = There::found(hail, &config, || Program::at(whole)) else {
             return Ok(Self::Untouched);
         };
         let put = there.put(args, false)?;

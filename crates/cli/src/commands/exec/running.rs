@@ -15,7 +15,7 @@ use airlock_sandbox::launch::Stdin;
 use airlock_service::{CallResult, ClientError, Ends, Person, Program, Remote, Standing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use std::io::{self, PipeReader, Read as _, Write};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) fn execute(
     output: &mut Output,
 ) -> Result<Option<u8>, Failure> {
     let config = open::configuration(global, &hail.place)?;
-    let Some(there) = There::found(hail, &config, Program::own()) else {
+    let Some(there) = There::found(hail, &config, Program::own) else {
         return Ok(None);
     };
     open::apply_color(&config);
@@ -45,22 +45,31 @@ pub(super) struct There {
     remote: Remote,
     person: Person,
     root: String,
+    pipes: io::Result<[(PipeReader, PipeWriter); 2]>,
 }
 
 impl There {
     /// The kernel that was said hello to, if it was opened by `program` with what `config` says.
-    pub(super) fn found(hail: Hail, config: &Config, program: io::Result<Program>) -> Option<Self> {
-        let settings = open::settings_of(program, &hail.place, config).ok()?;
-        let (remote, place) = hail.found(&settings)?;
+    pub(super) fn found(
+        hail: Hail,
+        config: &Config,
+        program: impl FnOnce() -> io::Result<Program>,
+    ) -> Option<Self> {
+        // All that needs no kernel is done while it greets.
+        let settings = open::settings_of(program(), &hail.place, config).ok()?;
+        let person = hail.place.person()?;
+        let pipes = io::pipe().and_then(|stdout| Ok([stdout, io::pipe()?]));
+        let remote = hail.found(&settings)?;
         Some(Self {
-            person: place.person()?,
+            person,
             root: remote.root()?.to_owned(),
             remote,
+            pipes,
         })
     }
 
     /// Has it run the command. A failure is one from before it was asked.
-    pub(super) fn put(mut self, args: &ExecArgs, json: bool) -> Result<Put, Failure> {
+    pub(super) fn put(self, args: &ExecArgs, json: bool) -> Result<Put, Failure> {
         let watch = Watch::from_afar().map_err(Failure::unwatched)?;
         let session = Session {
             args,
@@ -69,7 +78,7 @@ impl There {
         };
         let mut target = session.streams();
         let call = arguments(args, Path::new(&self.root))?;
-        let answer = session.remotely(&mut self, &call, &mut target)?;
+        let answer = session.remotely(self, &call, &mut target)?;
         let passing = session.passing(&target);
         Ok(Put {
             call,
@@ -144,14 +153,18 @@ impl Session<'_> {
     /// Gives what was answered there. A failure is one from before it was asked.
     fn remotely(
         &self,
-        there: &mut There,
+        there: There,
         call: &Value,
         target: &mut Target,
     ) -> Result<Result<Value, ClientError>, Failure> {
-        let no_pipe =
-            |error: io::Error| Failure::new(Kind::Failed, "cannot make a pipe").why(error);
-        let (from_stdout, stdout) = io::pipe().map_err(no_pipe)?;
-        let (from_stderr, stderr) = io::pipe().map_err(no_pipe)?;
+        let There {
+            mut remote,
+            person,
+            pipes,
+            root: _,
+        } = there;
+        let [(from_stdout, stdout), (from_stderr, stderr)] =
+            pipes.map_err(|error| Failure::new(Kind::Failed, "cannot make a pipe").why(error))?;
         let terminal = self.args.tty.then(size).flatten();
         let _raw = terminal
             .map(|_| Raw::enter())
@@ -183,8 +196,7 @@ impl Session<'_> {
             terminal,
         };
         let begun = |steer| self.watch.started(Arc::new(steer));
-        let person = Some(there.person.clone());
-        let answer = there.remote.exec(call, person, ends, begun, |answer| {
+        let answer = remote.exec(call, Some(person), ends, begun, |answer| {
             relay.until(Some(answer));
         });
         // The answer comes after everything that was written.

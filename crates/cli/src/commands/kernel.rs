@@ -12,7 +12,7 @@ use airlock_service::{
     ClientError, Ended, Lock, LockError, Notice, Options, Post, Remote, Running, ServeError,
     Stopper, Wish, socket_directory, start,
 };
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -40,11 +40,32 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "foreground")]
     until_closed: bool,
     /// Leave the terminal once it serves
-    #[arg(long, hide = true)]
-    detach: bool,
-    /// Make way, once nobody is connected, for one that a person starts
-    #[arg(long, hide = true, requires = "detach")]
-    on_demand: bool,
+    #[arg(long, hide = true, value_name = "BY")]
+    detach: Option<StartedBy>,
+}
+
+/// Who has a kernel started in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StartedBy {
+    /// A person, who is told whether it serves.
+    Person,
+    /// A command, for those to come. Nobody hears it, and it makes way for one that a person starts.
+    Demand,
+}
+
+impl StartedBy {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Demand => "demand",
+        }
+    }
+}
+
+impl Arguments {
+    fn is_on_demand(&self) -> bool {
+        self.detach == Some(StartedBy::Demand)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -80,7 +101,7 @@ pub(super) fn run(global: &Global, arguments: &Arguments, output: &mut Output) -
     match &arguments.action {
         Some(Action::Status) => status(&place, output),
         Some(Action::Stop) => stop(&place, output),
-        None if arguments.foreground || arguments.detach => {
+        None if arguments.foreground || arguments.detach.is_some() => {
             serve(global, &place, arguments, output)
         }
         None => background(global, &place, arguments, output),
@@ -100,7 +121,7 @@ fn idle(text: &str) -> Result<Option<Duration>, Failure> {
 
 fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Output) -> Ending {
     let idle = idle(&arguments.idle)?;
-    if arguments.on_demand {
+    if arguments.is_on_demand() {
         // Nobody hears it, and what a person sends to the command that started it is not for it.
         leave_session();
     }
@@ -123,11 +144,11 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
         place: place.clone(),
         stopper: stopper.clone(),
         idle,
-        on_demand: arguments.on_demand,
+        on_demand: arguments.is_on_demand(),
     };
     let kernel = open::embedded(place, &config, Lifetime::Long)?;
     // Left before anybody is served: what begins then would hold the streams, too.
-    let left = arguments.detach.then(Streams::leave).transpose();
+    let left = arguments.detach.map(|_| Streams::leave()).transpose();
     let left =
         left.map_err(|error| Failure::new(Kind::Failed, "cannot leave the terminal").why(error))?;
     let served = hosting.host(&config, kernel, lock);
@@ -150,7 +171,7 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
             stopper.stop();
         }
     });
-    if !arguments.detach {
+    if arguments.detach.is_none() {
         ready(std::process::id(), running.socket(), output);
     }
     hosting.go_on(running, config)?;
@@ -167,8 +188,9 @@ fn lock(state: &Path, arguments: &Arguments) -> Result<Lock, LockError> {
         if !matches!(taken, Err(LockError::Taken { .. })) || begun.elapsed() >= PATIENCE {
             return taken;
         }
-        let other = airlock_service::running(state);
-        if !arguments.on_demand && other.is_some_and(|notice| notice.on_demand) {
+        // One that makes way says nothing any more at its very end.
+        let makes_way = || airlock_service::running(state).is_some_and(|other| other.on_demand);
+        if !arguments.is_on_demand() && (wish.is_some() || makes_way()) {
             wish.get_or_insert_with(|| Wish::make(state));
         } else if !arguments.until_closed || Remote::any(state, Front::Cli).is_some() {
             return taken;
@@ -330,13 +352,13 @@ pub(super) fn serve_failure(error: ServeError) -> Failure {
     clippy::disallowed_methods,
     reason = "the program is this one, and it is what the person asked for"
 )]
-fn program(place: &Place, idle: &str) -> io::Result<Command> {
+fn program(place: &Place, idle: &str, by: StartedBy) -> io::Result<Command> {
     // What this command was handed is not to be held open by one that outlives it.
     #[cfg(target_os = "linux")]
     airlock_sandbox::hand_on_streams_alone()?;
     let mut command = Command::new(std::env::current_exe()?);
     command
-        .args(["kernel", "--detach", "--idle", idle])
+        .args(["kernel", "--idle", idle, "--detach", by.as_str()])
         .arg("--workspace")
         .arg(&place.workspace)
         .stdin(Stdio::null());
@@ -405,10 +427,9 @@ fn forget_commands(state: &Path) {
 }
 
 fn spawn_on_demand(place: &Place) -> io::Result<Child> {
-    let mut command = program(place, ON_DEMAND)?;
+    let mut command = program(place, ON_DEMAND, StartedBy::Demand)?;
     // What keeps it from serving is told by the kernel that does the work then.
-    let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
-    quiet.arg("--on-demand").spawn()
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
 /// How long ago `file` was noted last, if it was; and notes it now.
@@ -431,7 +452,8 @@ fn background(
 ) -> Ending {
     idle(&arguments.idle)?;
     let (state, _) = open::state(place)?;
-    let mut command = program(place, &arguments.idle).map_err(|error| unstarted(&error))?;
+    let mut command =
+        program(place, &arguments.idle, StartedBy::Person).map_err(|error| unstarted(&error))?;
     if global.json {
         command.arg("--json");
     }
